@@ -1,0 +1,135 @@
+/*
+ * Private to proto/rawfile*.c and its tests: the records of a raw profile as they lie in the file.
+ * docs/raw-format.md has the same as tables. Everything else sees struct kp_raw_... only.
+ */
+#pragma once
+
+#include "proto/rawfile.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	       "records are copied as they are: a big-endian build needs byte swapping here");
+
+/* Where a string lies: off from the start of its record, behind the fixed part. */
+struct disk_string {
+	uint32_t off;
+	uint32_t len;
+};
+
+struct disk_session {
+	struct kp_raw_head head;
+	uint64_t start_unix_ns;
+	uint32_t elf_machine;
+	uint32_t rate_mhz;
+	uint32_t depth;
+	uint32_t mode;
+	struct disk_string command;
+	struct disk_string host;
+	struct disk_string creator;
+};
+_Static_assert(sizeof(struct disk_session) == 56, "on disk");
+
+struct disk_process {
+	struct kp_raw_head head;
+	uint32_t pid;
+	uint32_t zero;
+	struct disk_string comm;
+	struct disk_string exe;
+};
+_Static_assert(sizeof(struct disk_process) == 32, "on disk");
+
+struct disk_thread {
+	struct kp_raw_head head;
+	uint32_t pid;
+	uint32_t tid;
+	struct disk_string comm;
+};
+_Static_assert(sizeof(struct disk_thread) == 24, "on disk");
+
+struct disk_module {
+	struct kp_raw_head head;
+	uint32_t pid;
+	uint32_t zero;
+	uint64_t start;
+	uint64_t end;
+	uint64_t file_offset;
+	struct disk_string path;
+	struct disk_string build_id;
+};
+_Static_assert(sizeof(struct disk_module) == 56, "on disk");
+
+struct disk_image {
+	struct kp_raw_head head;
+	struct disk_string path;
+	struct disk_string bytes;
+};
+_Static_assert(sizeof(struct disk_image) == 24, "on disk");
+
+struct disk_clock {
+	struct kp_raw_head head;
+	uint32_t source;
+	uint32_t signal;
+	uint64_t period_ns;
+	uint32_t kernel;
+	uint32_t zero;
+	struct disk_string name;
+};
+_Static_assert(sizeof(struct disk_clock) == 40, "on disk");
+
+struct disk_time {
+	struct kp_raw_head head;
+	uint64_t elapsed_ns;
+};
+_Static_assert(sizeof(struct disk_time) == 16, "on disk");
+
+struct disk_sample {
+	struct kp_raw_head head;
+	uint32_t pid;
+	uint32_t tid;
+	uint64_t weight_ns;
+	uint16_t depth;
+	uint8_t source;
+	uint8_t walk_end;
+	uint32_t overrun;
+	uint64_t pc[];
+};
+_Static_assert(sizeof(struct disk_sample) == 32, "on disk");
+
+struct disk_sums {
+	uint64_t taken;
+	uint64_t kept;
+	uint64_t dropped_full;
+	uint64_t dropped_cap;
+	uint64_t abandoned;
+	uint64_t bad;
+};
+
+struct disk_lost {
+	struct kp_raw_head head;
+	struct disk_sums sums;
+};
+_Static_assert(sizeof(struct disk_lost) == 56, "on disk");
+
+struct disk_end {
+	struct kp_raw_head head;
+	uint64_t window_ns;
+	uint64_t cpu_ns;
+	uint64_t stop_attach_ns;
+	uint64_t stop_detach_ns;
+	uint64_t own_cpu_ns;
+	uint32_t why;
+	uint32_t threads_seen;
+	uint32_t threads_unsampled;
+	uint32_t exit_status;
+	uint64_t overruns;
+	struct disk_sums sums;
+};
+_Static_assert(sizeof(struct disk_end) == 120, "on disk");
+
+/* "SAMPLE" for KP_RAW_SAMPLE; NULL for a type that this build does not know. */
+const char *kp_raw_type_name(uint32_t type);
+
+/*
+ * What is wrong with the values of a record (its strings aside), as the end of a sentence, or NULL.
+ * The writer writes nothing and the reader takes nothing that this finds fault with.
+ */
+const char *kp_raw_fault(const struct kp_raw_record *record);
