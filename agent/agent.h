@@ -1,0 +1,32 @@
+/*
+ * What the agent's files know of each other. The agent is an image of a few KiB that the daemon
+ * copies into the target; proto/shm.h has the mapping around it. It exports nothing; its three
+ * entries are in the header that entry_<cpu>.S puts at its start.
+ *
+ * Runs in the target's signal handler: no libc, no TLS, no errno, no lock, no floating point or
+ * vector registers, bounded loops.
+ */
+#pragma once
+
+#include "proto/shm.h"
+
+/* The shared head and the ring, at a fixed distance from the code: agent.ld. */
+extern struct kp_shm_head kp_shm;
+extern struct kp_ring kp_shm_ring[]; /* one; without a length, because its cells follow it */
+
+/*
+ * The entries. kp_agent_handler() is the action of the sampling signal (SA_SIGINFO, all signals
+ * blocked); kp_agent_call() is entered by the daemon with sp at the end of the mapping's stack.
+ */
+struct siginfo;
+void kp_agent_handler(int sig, struct siginfo *info, void *ucontext);
+_Noreturn void kp_agent_call(void);
+
+/*
+ * Works off at most max posted mails. Never waits: does nothing while another thread is at it.
+ * Returns 1 if mail is left over, else 0.
+ */
+int kp_clock_mail(uint32_t max);
+
+/* Deletes one of our timers. Returns 0 or -errno. */
+int kp_clock_delete(int32_t timer_id);

@@ -1,0 +1,15 @@
+/*
+ * The CPU that this image runs on; capture_<cpu>.c. The same functions for each CPU, so that a
+ * diff of two of them is the porting guide.
+ *
+ * Runs in the target's signal handler.
+ */
+#pragma once
+
+#include "common/unwind/fp.h"
+
+/* The registers that a walk starts from, of the code that the signal interrupted. */
+void kp_capture_regs(const void *ucontext, struct kp_regs *ret);
+
+/* This CPU's table. */
+const struct kp_arch *kp_capture_arch(void);

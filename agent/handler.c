@@ -1,0 +1,184 @@
+/*
+ * The signal handler: the interrupted stack goes into the ring as raw PCs. It looks nothing up,
+ * prints nothing, and waits for nobody.
+ *
+ * Runs in the target's signal handler: on any thread, at any instruction, with all signals
+ * blocked, on the alternate stack where there is one (some are small: keep frames small).
+ */
+#include "agent/agent.h"
+#include "agent/capture.h"
+#include "agent/reader.h"
+#include "agent/syscall.h"
+
+#include <linux/signal.h>
+
+#include <stdint.h>
+
+/* Mails that one signal works off at most: some 30 us. */
+#define MAILS_PER_SIGNAL 8
+
+/* origin of a sample whose siginfo was lost; no fd and no tid has this number. */
+#define ORIGIN_UNKNOWN UINT32_MAX
+
+struct tick {
+	enum kp_sample_source source;
+	uint32_t origin;
+	uint32_t overrun;
+};
+
+static void count(uint64_t *counter)
+{
+	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+/*
+ * Who sent the signal, by siginfo (sigaction(2), fcntl(2) F_SETSIG). Returns 0 if not we.
+ *
+ * A signal without siginfo (SI_USER from pid 0) is one of ours only where there are events: an
+ * event's siginfo is allocated when it fires, and when that fails the bare signal is still sent.
+ * A POSIX timer's is allocated with the timer and never lost. With timers alone such a signal is
+ * somebody's kill() from outside our pid namespace.
+ */
+static int identify(const siginfo_t *info, struct tick *ret)
+{
+	ret->overrun = 0;
+	switch (info->si_code) {
+	case SI_TIMER:
+		if ((uint64_t)(uintptr_t)info->si_ptr >> 32 != KP_SHM_COOKIE)
+			return 0;
+		ret->source = KP_SOURCE_TIMER;
+		ret->origin = (uint32_t)(uintptr_t)info->si_ptr;
+		ret->overrun = (uint32_t)info->si_overrun;
+		return 1;
+	case POLL_IN:
+		ret->source = KP_SOURCE_EVENT;
+		ret->origin = (uint32_t)info->si_fd;
+		return 1;
+	case SI_USER:
+		ret->source = KP_SOURCE_EVENT;
+		ret->origin = ORIGIN_UNKNOWN;
+		return !info->si_pid && kp_shm.timer_mode == KP_TIMER_SYSCALL;
+	default:
+		return 0;
+	}
+}
+
+/*
+ * A forked child shares the mapping, but the mail is not meant for it: its timers would be its
+ * own. getpid only now, it costs as much as half a sample.
+ */
+static void look_for_mail(void)
+{
+	uint32_t posted = __atomic_load_n(&kp_shm.mail_posted, __ATOMIC_RELAXED);
+
+	if (posted == __atomic_load_n(&kp_shm.mail_done, __ATOMIC_RELAXED))
+		return;
+	if ((uint32_t)kp_syscall(__NR_getpid, 0, 0, 0, 0) == kp_shm.pid)
+		kp_clock_mail(MAILS_PER_SIGNAL);
+}
+
+/*
+ * Sampling is over: a timer that still fires deletes itself, should the daemon have died before it
+ * came to that. Kernel ids of timers are handed out in a circle, so the daemon's own deletion of
+ * the same id a moment later meets no timer of the target's.
+ */
+static void disarm_self(const siginfo_t *info)
+{
+	if (info->si_code == SI_TIMER && (uint64_t)(uintptr_t)info->si_ptr >> 32 == KP_SHM_COOKIE)
+		kp_clock_delete(info->si_tid);
+}
+
+/*
+ * The daemon moves the lease ahead whenever it drains. A timer that fires beyond it has outlived
+ * the daemon and deletes itself; an event lives in the daemon and is gone with it.
+ */
+static int lease_is_over(const siginfo_t *info)
+{
+	uint64_t lease = __atomic_load_n(&kp_shm.lease, __ATOMIC_RELAXED);
+
+	if (kp_shm_spent(&kp_shm, kp_shm_ring) <= lease)
+		return 0;
+	if (info->si_code == SI_TIMER && kp_clock_delete(info->si_tid) == 0)
+		count(&kp_shm.self_disarmed);
+	return 1;
+}
+
+/*
+ * Whether pc directly follows a system call instruction: the tick fell into the kernel. Read byte
+ * by byte out of whole words, since the instruction may lie across words and pages.
+ */
+static int follows_syscall(const struct kp_arch *arch, uint64_t pc, struct kp_reader *reader)
+{
+	for (uint32_t i = 0; i < arch->syscall_size; i++) {
+		uint64_t addr = pc - arch->syscall_size + i;
+		uint64_t word;
+
+		if (kp_reader_word(reader, addr & ~UINT64_C(7), &word))
+			return 0;
+		if ((uint8_t)(word >> addr % 8 * 8) != arch->syscall_bytes[i])
+			return 0;
+	}
+	return 1;
+}
+
+/* Frames that a record takes: the head's wish, within what the ring was made for. */
+static uint32_t depth_max(void)
+{
+	uint32_t max = kp_shm.depth < kp_shm_ring->depth ? kp_shm.depth : kp_shm_ring->depth;
+
+	return max <= KP_DEPTH_MAX ? max : KP_DEPTH_MAX;
+}
+
+static void take_sample(const struct tick *tick, const struct kp_frame_layout *layout,
+			const struct kp_regs *regs, struct kp_reader *reader)
+{
+	struct kp_ring_record *record;
+	enum kp_walk_end end;
+	uint64_t ticket;
+	uint32_t depth;
+
+	record = kp_ring_claim(kp_shm_ring, &ticket);
+	if (!record)
+		return;
+	end = kp_fp_walk(layout, *regs, kp_reader_word, reader, record->pc, depth_max(), &depth);
+	record->origin = tick->origin;
+	record->overrun = tick->overrun;
+	record->depth = (uint16_t)depth;
+	record->source = (uint8_t)tick->source;
+	record->walk_end = (uint8_t)end;
+	record->pid = 0;
+	kp_ring_publish(kp_shm_ring, ticket);
+
+	if (!kp_walk_is_whole(end) && end != KP_WALK_DEPTH)
+		count(&kp_shm.bad_frames);
+}
+
+void kp_agent_handler(int sig, struct siginfo *info, void *ucontext)
+{
+	const struct kp_arch *arch = kp_capture_arch();
+	struct kp_reader reader = { 0 };
+	struct kp_regs regs;
+	struct tick tick;
+
+	(void)sig;
+	/* Acquire: pairs with the daemon's release of on; the head and the ring are made. */
+	if (!__atomic_load_n(&kp_shm.on, __ATOMIC_ACQUIRE)) {
+		disarm_self(info);
+		return;
+	}
+	look_for_mail();
+	if (!identify(info, &tick)) {
+		count(&kp_shm.foreign);
+		return;
+	}
+	if (lease_is_over(info))
+		return;
+
+	kp_capture_regs(ucontext, &regs);
+	if (tick.source == KP_SOURCE_TIMER && kp_shm.timer_mode == KP_TIMER_SYSCALL &&
+	    !follows_syscall(arch, regs.pc, &reader)) {
+		count(&kp_shm.user_ticks);
+		return;
+	}
+	take_sample(&tick, &arch->frame, &regs, &reader);
+}
