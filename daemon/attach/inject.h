@@ -1,0 +1,81 @@
+/*
+ * Putting the agent into a process and taking it out again. Each call stops one thread for a
+ * moment, in a helper process (helper.h), and lets it go; nothing is traced when it returns.
+ */
+#pragma once
+
+#include "common/err.h"
+#include "daemon/attach/shm_map.h"
+#include "daemon/attach/target.h"
+#include "proto/shm.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* What the agent shall do. */
+struct kp_agent_plan {
+	int signal;
+	uint32_t depth;	     /* frames per sample, 1..KP_DEPTH_MAX */
+	uint32_t cell_count; /* of the ring, a power of two */
+	uint64_t ticket_max; /* samples at most */
+	uint64_t period_ns;  /* of the CPU timers */
+	enum kp_timer_mode timer_mode;
+	uint64_t lease; /* samples until the first heartbeat */
+};
+
+/* Timers to arm with the injection; results are written back. count may be 0. */
+struct kp_mail_list {
+	struct kp_mail *mail;
+	size_t count;
+};
+
+/*
+ * Injects into a target that kp_target_check() accepted, and works mails off in the same stop.
+ * *ret: the shared mapping, to be deinited by the caller after kp_remove(). *ret_stopped_ns: how
+ * long a thread stood still. On failure the target is as it was before.
+ */
+int kp_inject(const struct kp_target *target, const struct kp_agent_plan *plan,
+	      struct kp_mail_list mails, struct kp_shm_map *ret, uint64_t *ret_stopped_ns,
+	      struct kp_err *err);
+
+/*
+ * Works off mails in a stop of their own: for threads that no handler run will arm.
+ */
+int kp_inject_mails(pid_t pid, struct kp_shm_map *map, struct kp_mail_list mails,
+		    uint64_t *ret_stopped_ns, struct kp_err *err);
+
+/*
+ * Deletes all our timers, restores the signal's action, proves that no thread executes the agent,
+ * unmaps it. Perf events are closed by the caller before. map may be NULL (what a dead kitprof
+ * left): then base and end say where. A target that is gone, or has exec'd another program, is no
+ * error. On failure the mapping stays, harmless: no clock runs, the action is restored.
+ */
+int kp_remove(pid_t pid, struct kp_shm_map *map, uint64_t base, uint64_t end, int signal,
+	      uint64_t *ret_stopped_ns, struct kp_err *err);
+
+/*
+ * Starts argv[0] (searched in PATH) as a child with the agent in it from its first instruction.
+ * signal: as for kp_target_check(). mail: the request for its main thread's timer, whose tid and
+ * results are filled in. The program is a child to wait for, ret_target->pid. before_exec, if not
+ * NULL, runs in the child, last thing before exec.
+ *
+ * -KP_EREFUSED, -KP_ESYSTEM: no program runs (a child was killed before its first instruction).
+ * KP_LAUNCH_NOT_FOUND, KP_LAUNCH_NOT_EXECUTABLE (> 0): as a shell would say with 127 and 126; err
+ * has the words.
+ */
+enum { KP_LAUNCH_NOT_FOUND = 1, KP_LAUNCH_NOT_EXECUTABLE = 2 };
+int kp_launch(char *const argv[], int signal, const struct kp_agent_plan *plan, struct kp_mail *mail,
+	      void (*before_exec)(void *), void *ctx, struct kp_target *ret_target,
+	      struct kp_shm_map *ret_map, uint64_t *ret_stopped_ns, struct kp_err *err);
+
+/*
+ * Whether the signal's action in the target is still the agent's handler, looked up in a short
+ * stop: the target may have replaced it with one of its own, which no file in /proc shows.
+ */
+int kp_handler_is_ours(pid_t pid, const struct kp_shm_map *map, int signal, bool *ret,
+		       struct kp_err *err);
+
+/* Whether the agent is still mapped: false after an exec, or when the target is gone. */
+bool kp_is_injected(pid_t pid, uint64_t base);

@@ -1,0 +1,38 @@
+/* The daemon's view of the shared mapping: shm_map.h. */
+#include "daemon/attach/shm_map.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+int kp_shm_map_init(struct kp_shm_map *map, int fd, uint64_t base, uint32_t cell_count,
+		    uint32_t depth, struct kp_err *err)
+{
+	uint64_t bytes = kp_shm_bytes(cell_count, depth);
+	void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (data == MAP_FAILED) {
+		int r = kp_fail_errno(err, "mapping %llu bytes of shared memory", (unsigned long long)bytes);
+
+		close(fd);
+		*map = (struct kp_shm_map){ .fd = -1 };
+		return r;
+	}
+	*map = (struct kp_shm_map){ .fd = fd,
+				    .data = data,
+				    .bytes = bytes,
+				    .base = base,
+				    .cell_count = cell_count,
+				    .depth = depth };
+	map->head = (struct kp_shm_head *)(map->data + KP_SHM_HEAD_OFFSET);
+	map->ring = (struct kp_ring *)(map->data + KP_SHM_RING_OFFSET);
+	return 0;
+}
+
+void kp_shm_map_deinit(struct kp_shm_map *map)
+{
+	if (map->data)
+		munmap(map->data, map->bytes);
+	if (map->fd >= 0)
+		close(map->fd);
+	*map = (struct kp_shm_map){ .fd = -1 };
+}

@@ -1,0 +1,382 @@
+/*
+ * Stopping one thread with PTRACE_SEIZE and PTRACE_INTERRUPT, remote system calls, letting go.
+ * Runs in the attach helper, which has all signals blocked and waits for SIGCHLD with a deadline.
+ *
+ * No byte of the target's code or stack is written: system calls run on the instruction that the
+ * vdso contains, entered with PTRACE_SYSCALL so that no breakpoint and no SIGTRAP is needed.
+ */
+#include "daemon/attach/stop.h"
+
+#include "common/cleanup.h"
+#include "daemon/attach/rseq.h"
+#include "daemon/attach/vdso.h"
+#include "daemon/linux/monotonic.h"
+#include "daemon/linux/proc.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define MS UINT64_C(1000000)
+#define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
+#define CALL_TIMEOUT_MS 2000
+
+/*
+ * The next ptrace event of the thread. SIGCHLD is blocked in the helper, so sigtimedwait() cannot
+ * miss one that comes between the look and the wait.
+ */
+static int wait_event(struct kp_stop *stop, uint64_t deadline_ns, int *ret_status, struct kp_err *err)
+{
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	for (;;) {
+		pid_t r = waitpid(stop->tid, ret_status, __WALL | WNOHANG);
+		uint64_t now = kp_now_ns();
+		struct timespec wait;
+
+		if (r < 0)
+			return kp_fail(err, KP_EGONE, "pid %d: thread %d is gone", (int)stop->pid,
+				       (int)stop->tid);
+		if (r > 0) {
+			if (WIFSTOPPED(*ret_status))
+				return 0;
+			return kp_fail(err, KP_EGONE, "pid %d: thread %d ended", (int)stop->pid,
+				       (int)stop->tid);
+		}
+		if (now >= deadline_ns)
+			return kp_fail(err, KP_EBUSY, "pid %d: thread %d does not stop", (int)stop->pid,
+				       (int)stop->tid);
+		wait.tv_sec = (time_t)((deadline_ns - now) / 1000000000u);
+		wait.tv_nsec = (long)((deadline_ns - now) % 1000000000u);
+		sigtimedwait(&child, NULL, &wait);
+	}
+}
+
+static bool is_stop_signal(int sig)
+{
+	return sig == SIGSTOP || sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU;
+}
+
+static int resume(struct kp_stop *stop, int request, int sig, struct kp_err *err)
+{
+	if (ptrace(request, stop->tid, 0, (long)sig) == 0)
+		return 0;
+	return errno == ESRCH ? kp_fail(err, KP_EGONE, "pid %d: thread %d is gone", (int)stop->pid,
+					(int)stop->tid)
+			      : kp_fail_errno(err, "pid %d: ptrace of thread %d", (int)stop->pid,
+					      (int)stop->tid);
+}
+
+/*
+ * Waits for the stop that PTRACE_INTERRUPT asked for; a signal that is being delivered goes on to
+ * the thread first.
+ */
+static int wait_interrupted(struct kp_stop *stop, uint64_t timeout_ms, struct kp_err *err)
+{
+	uint64_t deadline = kp_now_ns() + timeout_ms * MS;
+
+	for (;;) {
+		int status, r = wait_event(stop, deadline, &status, err);
+		int event = status >> 16;
+
+		if (r < 0)
+			return r;
+		if (event == PTRACE_EVENT_STOP)
+			return 0;
+		r = resume(stop, PTRACE_CONT, event || WSTOPSIG(status) == SYSCALL_STOP ? 0 : WSTOPSIG(status),
+			   err);
+		if (r < 0)
+			return r;
+	}
+}
+
+/* Another stop signal than the one asked for: kept back, and sent again when the thread is let go. */
+static void note_signal(struct kp_stop *stop, int status)
+{
+	if (status >> 16 == 0 && is_stop_signal(WSTOPSIG(status)))
+		stop->resend = WSTOPSIG(status);
+}
+
+static int block_signals(struct kp_stop *stop, struct kp_err *err)
+{
+	uint64_t all = ~UINT64_C(0);
+
+	if (ptrace(PTRACE_GETSIGMASK, stop->tid, sizeof(stop->saved_mask), &stop->saved_mask) != 0 ||
+	    ptrace(PTRACE_SETSIGMASK, stop->tid, sizeof(all), &all) != 0)
+		return kp_fail_errno(err, "pid %d: signal mask of thread %d", (int)stop->pid, (int)stop->tid);
+	return 0;
+}
+
+/* A signal that will be delivered at once would have interrupted the call anyway. */
+static bool signal_is_due(const struct kp_stop *stop)
+{
+	struct kp_proc_status status;
+
+	if (kp_proc_status(stop->pid, stop->tid, &status, NULL) < 0)
+		return true;
+	return (status.sig_pending | status.shared_pending) & ~stop->saved_mask;
+}
+
+/* Reads the thread's state and makes it safe to use. On failure the thread is let go as it was. */
+static int take_state(struct kp_stop *stop, struct kp_err *err)
+{
+	int r;
+
+	stop->held = true;
+	if (kp_cpu_get_regs(stop->tid, &stop->saved) != 0) {
+		r = errno == ENOEXEC
+			    ? kp_fail(err, KP_EREFUSED, "pid %d is a 32-bit process, which kitprof cannot profile",
+				      (int)stop->pid)
+			    : kp_fail_errno(err, "pid %d: registers of thread %d", (int)stop->pid,
+					    (int)stop->tid);
+		goto fail;
+	}
+	if (!kp_cpu_is_native(&stop->saved)) {
+		r = kp_fail(err, KP_EREFUSED, "pid %d executes 32-bit code, which kitprof cannot profile",
+			    (int)stop->pid);
+		goto fail;
+	}
+	r = block_signals(stop, err);
+	if (r < 0)
+		goto fail;
+	kp_rseq_abort(stop->tid, &stop->saved);
+	if (!signal_is_due(stop))
+		kp_cpu_redo_interrupted(&stop->saved);
+	return 0;
+fail:
+	stop->held = false;
+	ptrace(PTRACE_DETACH, stop->tid, 0, 0);
+	return r;
+}
+
+static int seize(struct kp_stop *stop, struct kp_err *err)
+{
+	long options = PTRACE_O_TRACESYSGOOD;
+
+	/* The target's own filter does not judge our calls where we may say so (CAP_SYS_ADMIN). */
+	if (ptrace(PTRACE_SEIZE, stop->tid, 0, options | PTRACE_O_SUSPEND_SECCOMP) == 0)
+		return 0;
+	if (errno == ESRCH)
+		return kp_fail(err, KP_EGONE, "pid %d: thread %d is gone", (int)stop->pid, (int)stop->tid);
+	if (ptrace(PTRACE_SEIZE, stop->tid, 0, options) == 0)
+		return 0;
+	return kp_fail_errno(err, "pid %d: cannot trace thread %d", (int)stop->pid, (int)stop->tid);
+}
+
+int kp_stop_begin(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err)
+{
+	int r;
+
+	*stop = (struct kp_stop){ .pid = pid, .tid = tid };
+	r = kp_vdso_syscall(pid, tid, &stop->insn, err);
+	if (r == 0)
+		r = seize(stop, err);
+	if (r < 0)
+		return r;
+	stop->since_ns = kp_now_ns();
+	if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) != 0)
+		return kp_fail_errno(err, "pid %d: cannot stop thread %d", (int)pid, (int)tid);
+	r = wait_interrupted(stop, KP_STOP_TIMEOUT_MS, err);
+	if (r < 0)
+		return r;
+	return take_state(stop, err);
+}
+
+int kp_stop_adopt(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err)
+{
+	int r;
+
+	*stop = (struct kp_stop){ .pid = pid, .tid = tid, .since_ns = kp_now_ns() };
+	if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) != 0)
+		return kp_fail_errno(err, "pid %d: cannot stop thread %d", (int)pid, (int)tid);
+	r = resume(stop, PTRACE_CONT, 0, err);
+	if (r < 0)
+		return r;
+	r = wait_interrupted(stop, KP_STOP_TIMEOUT_MS, err);
+	if (r == 0)
+		r = kp_vdso_syscall(pid, tid, &stop->insn, err);
+	if (r < 0)
+		return r;
+	return take_state(stop, err);
+}
+
+/* Lower is better; -1: never. */
+static int rank(pid_t pid, pid_t tid)
+{
+	struct kp_proc_status status;
+	struct kp_thread_where where;
+
+	if (kp_proc_status(pid, tid, &status, NULL) < 0 || status.tracer != 0 ||
+	    strncmp(status.name, "iou-", 4) == 0)
+		return -1;
+	switch (status.state) {
+	case 'R':
+		return 0;
+	case 'S':
+	case 'T':
+		kp_proc_where(pid, tid, &where);
+		return where.place == KP_PLACE_SYSCALL && kp_cpu_is_redone(where.nr) ? 2 : 1;
+	default:
+		return -1;
+	}
+}
+
+#define RANKS 3
+
+int kp_stop_any(struct kp_stop *stop, pid_t pid, struct kp_err *err)
+{
+	_cleanup_(kp_freep) pid_t *tids = NULL;
+	_cleanup_(kp_freep) int *ranks = NULL;
+	size_t count;
+	int r = kp_proc_tasks(pid, &tids, &count, err);
+
+	if (r < 0)
+		return r;
+	ranks = calloc(count, sizeof(*ranks));
+	if (!ranks)
+		return kp_fail_nomem(err);
+	for (size_t i = 0; i < count; i++)
+		ranks[i] = rank(pid, tids[i]);
+	r = kp_fail(err, KP_EBUSY,
+		    "pid %d: no thread can be stopped now (all in uninterruptible sleep or ending); try again",
+		    (int)pid);
+	for (int want = 0; want < RANKS; want++) {
+		for (size_t i = 0; i < count; i++) {
+			if (ranks[i] != want)
+				continue;
+			r = kp_stop_begin(stop, pid, tids[i], err);
+			if (r != -KP_EBUSY && r != -KP_EGONE)
+				return r;
+		}
+	}
+	return r;
+}
+
+uint64_t kp_stop_end(struct kp_stop *stop)
+{
+	uint64_t stood;
+
+	if (!stop->held)
+		return 0;
+	kp_cpu_set_regs(stop->tid, &stop->saved);
+	ptrace(PTRACE_SETSIGMASK, stop->tid, sizeof(stop->saved_mask), &stop->saved_mask);
+	ptrace(PTRACE_DETACH, stop->tid, 0, 0);
+	stood = kp_now_ns() - stop->since_ns;
+	if (stop->resend)
+		kill(stop->pid, stop->resend);
+	stop->held = false;
+	return stood;
+}
+
+/* Runs the thread to the next entry or exit of a system call. */
+static int to_syscall_stop(struct kp_stop *stop, struct kp_err *err)
+{
+	uint64_t deadline = kp_now_ns() + CALL_TIMEOUT_MS * MS;
+
+	for (;;) {
+		int status, r = resume(stop, PTRACE_SYSCALL, 0, err);
+
+		if (r < 0)
+			return r;
+		r = wait_event(stop, deadline, &status, err);
+		if (r < 0)
+			return r;
+		if (WSTOPSIG(status) == SYSCALL_STOP)
+			return 0;
+		note_signal(stop, status);
+	}
+}
+
+int kp_stop_syscall(struct kp_stop *stop, long nr, const uint64_t args[6], int64_t *ret,
+		    struct kp_err *err)
+{
+	struct kp_cpu_regs regs = stop->saved;
+	int r;
+
+	kp_cpu_set_syscall(&regs, stop->insn, nr, args);
+	if (kp_cpu_set_regs(stop->tid, &regs) != 0)
+		return kp_fail_errno(err, "pid %d: registers of thread %d", (int)stop->pid, (int)stop->tid);
+	r = to_syscall_stop(stop, err); /* entry */
+	if (r < 0)
+		return r;
+	r = to_syscall_stop(stop, err); /* exit */
+	if (r < 0)
+		return r;
+	if (kp_cpu_get_regs(stop->tid, &regs) != 0)
+		return kp_fail_errno(err, "pid %d: registers of thread %d", (int)stop->pid, (int)stop->tid);
+	*ret = kp_cpu_result(&regs);
+	return 0;
+}
+
+static int interrupt_again(struct kp_stop *stop, struct kp_err *err)
+{
+	if (ptrace(PTRACE_INTERRUPT, stop->tid, 0, 0) != 0)
+		return kp_fail(err, KP_EGONE, "pid %d: thread %d is gone", (int)stop->pid, (int)stop->tid);
+	return wait_interrupted(stop, CALL_TIMEOUT_MS, err);
+}
+
+/*
+ * Until the agent says that it is done; the agent then waits in a futex call, so the interrupt
+ * meets it there. Polling with short sleeps: the work is some microseconds a timer.
+ */
+int kp_stop_call(struct kp_stop *stop, uint64_t entry, uint64_t stack_top, struct kp_shm_head *head,
+		 struct kp_err *err)
+{
+	struct timespec nap = { .tv_nsec = 20000 };
+	uint64_t deadline = kp_now_ns() + CALL_TIMEOUT_MS * MS;
+	struct kp_cpu_regs regs = stop->saved;
+	bool done;
+	int r;
+
+	__atomic_store_n(&head->call_done, 0, __ATOMIC_RELEASE);
+	kp_cpu_set_call(&regs, entry, stack_top);
+	if (kp_cpu_set_regs(stop->tid, &regs) != 0)
+		return kp_fail_errno(err, "pid %d: registers of thread %d", (int)stop->pid, (int)stop->tid);
+	r = resume(stop, PTRACE_CONT, 0, err);
+	if (r < 0)
+		return r;
+	for (;;) {
+		int status;
+
+		done = __atomic_load_n(&head->call_done, __ATOMIC_ACQUIRE);
+		if (done || kp_now_ns() >= deadline)
+			break;
+		nanosleep(&nap, NULL);
+		if (waitpid(stop->tid, &status, __WALL | WNOHANG) <= 0)
+			continue;
+		if (!WIFSTOPPED(status))
+			return kp_fail(err, KP_EGONE, "pid %d: thread %d ended", (int)stop->pid, (int)stop->tid);
+		note_signal(stop, status);
+		r = resume(stop, PTRACE_CONT, 0, err);
+		if (r < 0)
+			return r;
+	}
+	r = interrupt_again(stop, err);
+	if (r < 0)
+		return r;
+	return done ? 0
+		    : kp_fail(err, KP_EBUSY, "pid %d: the agent did not answer within %d ms", (int)stop->pid,
+			      CALL_TIMEOUT_MS);
+}
+
+int kp_stop_yield(struct kp_stop *stop, struct kp_err *err)
+{
+	struct timespec nap = { .tv_nsec = 300000 };
+	int r;
+
+	kp_cpu_set_regs(stop->tid, &stop->saved);
+	ptrace(PTRACE_SETSIGMASK, stop->tid, sizeof(stop->saved_mask), &stop->saved_mask);
+	r = resume(stop, PTRACE_CONT, 0, err);
+	if (r < 0)
+		return r;
+	nanosleep(&nap, NULL);
+	r = interrupt_again(stop, err);
+	if (r < 0)
+		return r;
+	return take_state(stop, err);
+}

@@ -1,0 +1,327 @@
+/*
+ * What a target is, and whether it may be profiled. Daemon; reads /proc only, touches nothing.
+ */
+#include "daemon/attach/target.h"
+
+#include "common/cleanup.h"
+#include "daemon/attach/cpu.h"
+#include "daemon/linux/maps.h"
+#include "daemon/linux/proc.h"
+#include "proto/shm.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+const char *kp_signal_name(int signal)
+{
+	static char text[24];
+	const char *abbreviation = sigabbrev_np(signal);
+
+	if (abbreviation)
+		snprintf(text, sizeof(text), "SIG%s", abbreviation);
+	else
+		snprintf(text, sizeof(text), "signal %d", signal);
+	return text;
+}
+
+uint16_t kp_target_machine(void)
+{
+	return kp_cpu_arch()->elf_machine;
+}
+
+static int yama_scope(void)
+{
+	_cleanup_(kp_freep) char *text = NULL;
+
+	if (kp_proc_read("/proc/sys/kernel/yama/ptrace_scope", &text, NULL, NULL) < 0)
+		return 0;
+	return atoi(text);
+}
+
+/* Which of the checks of ptrace(2) said no, as far as can be seen from outside. */
+static int explain_denied(pid_t pid, const struct kp_proc_status *status, struct kp_err *err)
+{
+	uid_t me = geteuid();
+	struct stat st;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	if (me == 0)
+		return kp_fail(err, KP_EREFUSED,
+			       "pid %d: not permitted although kitprof is root: it lacks CAP_SYS_PTRACE over the "
+			       "target. In a container, start it with --cap-add=SYS_PTRACE (or run kitprof on the "
+			       "host)",
+			       (int)pid);
+	if (status->uid[0] != me || status->uid[1] != me)
+		return kp_fail(err, KP_EREFUSED,
+			       "pid %d: not permitted: it runs as uid %u, kitprof as uid %u. Run kitprof as that "
+			       "user, or as root",
+			       (int)pid, (unsigned)status->uid[1], (unsigned)me);
+	if (yama_scope() == 1)
+		return kp_fail(err, KP_EREFUSED,
+			       "pid %d: not permitted: kernel.yama.ptrace_scope is 1, which allows only a "
+			       "program's own parent. Use `kitprof run -- PROGRAM`, run kitprof as root, or set "
+			       "it to 0 (sysctl kernel.yama.ptrace_scope=0)",
+			       (int)pid);
+	if (yama_scope() >= 2)
+		return kp_fail(err, KP_EREFUSED,
+			       "pid %d: not permitted: kernel.yama.ptrace_scope is %d, which allows %s", (int)pid,
+			       yama_scope(),
+			       yama_scope() == 2 ? "only root (CAP_SYS_PTRACE)" : "nobody until the next boot");
+	if (stat(path, &st) == 0 && st.st_uid != me)
+		return kp_fail(err, KP_EREFUSED,
+			       "pid %d: not permitted: it has changed its credentials or declared itself "
+			       "undumpable. Run kitprof as root",
+			       (int)pid);
+	return kp_fail(err, KP_EREFUSED,
+		       "pid %d: not permitted (user namespace, capability or security module). Run kitprof as "
+		       "root",
+		       (int)pid);
+}
+
+/* Opening mem takes the same check of the kernel as attaching does. */
+static int check_permission(pid_t pid, const struct kp_proc_status *status, struct kp_err *err)
+{
+	_cleanup_(kp_closep) int fd = -1;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 ? 0 : explain_denied(pid, status, err);
+}
+
+static int check_tracer(pid_t pid, const struct kp_proc_status *status, struct kp_err *err)
+{
+	char comm[64];
+
+	if (status->tracer == 0)
+		return 0;
+	kp_proc_comm(status->tracer, status->tracer, comm, sizeof(comm));
+	return kp_fail(err, KP_EREFUSED,
+		       "pid %d is traced already, by %s (pid %d). Detach that first, then try again",
+		       (int)pid, comm[0] ? comm : "another process", (int)status->tracer);
+}
+
+static int check_elf(pid_t pid, uint16_t *ret_machine, struct kp_err *err)
+{
+	_cleanup_(kp_closep) int fd = -1;
+	Elf64_Ehdr ehdr;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? kp_fail(err, KP_EGONE, "pid %d: no such process", (int)pid)
+				       : kp_fail_errno(err, "%s", path);
+	if (pread(fd, &ehdr, sizeof(ehdr), 0) < EI_NIDENT || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
+		return kp_fail(err, KP_EREFUSED, "pid %d: its program is not an ELF file", (int)pid);
+	if (ehdr.e_ident[EI_CLASS] == ELFCLASS32)
+		return kp_fail(err, KP_EREFUSED,
+			       "pid %d is a 32-bit program, which kitprof cannot profile. Build it for 64 bits",
+			       (int)pid);
+	if (ehdr.e_machine != kp_cpu_arch()->elf_machine)
+		return kp_fail(err, KP_EREFUSED, "pid %d: its program is for another CPU than %s", (int)pid,
+			       kp_cpu_arch()->name);
+	*ret_machine = ehdr.e_machine;
+	return 0;
+}
+
+/* The sampling signals that are tried, the most harmless first: docs/decisions/0003-signal.md. */
+static const int candidates[] = { SIGURG, SIGPROF };
+
+static bool is_left_alone(const struct kp_proc_status *status, int signal)
+{
+	return !((status->sig_caught | status->sig_ignored) & kp_signal_bit(signal));
+}
+
+static bool is_blocked_by_any(pid_t pid, int signal)
+{
+	_cleanup_(kp_freep) pid_t *tids = NULL;
+	size_t count;
+
+	if (kp_proc_tasks(pid, &tids, &count, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		struct kp_proc_status status;
+
+		if (kp_proc_status(pid, tids[i], &status, NULL) == 0 &&
+		    status.sig_blocked & kp_signal_bit(signal))
+			return true;
+	}
+	return false;
+}
+
+static int choose_signal(pid_t pid, const struct kp_proc_status *status, int *ret, struct kp_err *err)
+{
+	if (!is_left_alone(status, SIGPROF) && status->sig_caught & kp_signal_bit(SIGPROF))
+		return kp_fail(err, KP_EREFUSED,
+			       "pid %d handles SIGPROF itself: it seems to be profiled already. If it is not, give "
+			       "kitprof a signal that it does not use: --signal %s",
+			       (int)pid, is_left_alone(status, SIGURG) ? "URG" : "NAME");
+	for (size_t pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
+			if (!is_left_alone(status, candidates[i]))
+				continue;
+			/* First pass: one that no thread blocks. */
+			if (pass == 0 && is_blocked_by_any(pid, candidates[i]))
+				continue;
+			*ret = candidates[i];
+			return 0;
+		}
+	}
+	return kp_fail(err, KP_EREFUSED,
+		       "pid %d uses SIGURG and SIGPROF itself. Give kitprof a signal that it does not use: "
+		       "--signal NAME",
+		       (int)pid);
+}
+
+static int check_signal(pid_t pid, const struct kp_proc_status *status, int asked, int *ret,
+			struct kp_err *err)
+{
+	if (!asked)
+		return choose_signal(pid, status, ret, err);
+	if (status->sig_caught & kp_signal_bit(asked))
+		return kp_fail(err, KP_EREFUSED,
+			       "pid %d handles %s itself. Give kitprof a signal that it does not use: --signal NAME",
+			       (int)pid, kp_signal_name(asked));
+	*ret = asked;
+	return 0;
+}
+
+static bool any_seccomp(pid_t pid)
+{
+	_cleanup_(kp_freep) pid_t *tids = NULL;
+	size_t count;
+
+	if (kp_proc_tasks(pid, &tids, &count, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		struct kp_proc_status status;
+
+		if (kp_proc_status(pid, tids[i], &status, NULL) == 0 && status.seccomp)
+			return true;
+	}
+	return false;
+}
+
+/* The daemon that owns a mapping, if it lives. */
+static pid_t living_owner(pid_t pid, uint64_t base)
+{
+	struct kp_shm_head head;
+	struct iovec local = { &head, sizeof(head) };
+	struct iovec remote = { (void *)(uintptr_t)(base + KP_SHM_HEAD_OFFSET), sizeof(head) };
+	uint64_t start;
+
+	if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof(head) ||
+	    head.magic != KP_SHM_MAGIC)
+		return 0;
+	if (kp_proc_start_time((pid_t)head.owner_pid, &start, NULL) < 0 || start != head.owner_start)
+		return 0;
+	return (pid_t)head.owner_pid;
+}
+
+#define OUR_MAPPING "/memfd:" KP_SHM_NAME " (deleted)"
+
+static int check_leftover(struct kp_target *target, struct kp_err *err)
+{
+	_cleanup_(kp_maps_deinit) struct kp_maps maps = { 0 };
+	int r = kp_maps_init(&maps, target->pid, 0, err);
+	pid_t owner;
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < maps.count; i++) {
+		if (strcmp(maps.map[i].path, OUR_MAPPING) != 0)
+			continue;
+		if (!target->leftover_base)
+			target->leftover_base = maps.map[i].start;
+		target->leftover_end = maps.map[i].end;
+	}
+	if (!target->leftover_base)
+		return 0;
+	owner = living_owner(target->pid, target->leftover_base);
+	if (owner)
+		return kp_fail(err, KP_EREFUSED, "pid %d is being profiled already, by kitprof with pid %d",
+			       (int)target->pid, (int)owner);
+	return 0;
+}
+
+static int check_kind(pid_t pid, const struct kp_proc_status *status, struct kp_err *err)
+{
+	bool kernel_thread;
+	int r = kp_proc_is_kernel_thread(pid, &kernel_thread, err);
+
+	if (r < 0)
+		return r;
+	if (kernel_thread)
+		return kp_fail(err, KP_EREFUSED,
+			       "pid %d (%s) is a kernel thread: it has no user-space code to profile", (int)pid,
+			       status->name);
+	if (status->tgid != pid)
+		return kp_fail(err, KP_EREFUSED, "%d is a thread of process %d: use --pid %d", (int)pid,
+			       (int)status->tgid, (int)status->tgid);
+	if (pid == getpid())
+		return kp_fail(err, KP_EREFUSED, "pid %d is kitprof itself", (int)pid);
+	if ((status->state == 'Z' && status->threads <= 1) || status->state == 'X')
+		return kp_fail(err, KP_EGONE, "pid %d (%s) has ended already (zombie)", (int)pid, status->name);
+	return 0;
+}
+
+static int describe(pid_t pid, const struct kp_proc_status *status, struct kp_target *ret,
+		    struct kp_err *err)
+{
+	ret->pid = pid;
+	ret->ns_pid = status->ns_tid;
+	snprintf(ret->comm, sizeof(ret->comm), "%s", status->name);
+	kp_proc_exe(pid, ret->exe, sizeof(ret->exe));
+	ret->seccomp = any_seccomp(pid);
+	return kp_proc_start_time(pid, &ret->start_time, err);
+}
+
+int kp_target_check(pid_t pid, int signal, struct kp_target *ret, struct kp_err *err)
+{
+	struct kp_proc_status status;
+	int r;
+
+	*ret = (struct kp_target){ 0 };
+	r = pid > 0 ? kp_proc_status(pid, pid, &status, err)
+		    : kp_fail(err, KP_EGONE, "pid %d: no such process", (int)pid);
+	if (r >= 0)
+		r = check_kind(pid, &status, err);
+	if (r >= 0)
+		r = check_tracer(pid, &status, err);
+	if (r >= 0)
+		r = check_permission(pid, &status, err);
+	if (r >= 0)
+		r = check_elf(pid, &ret->elf_machine, err);
+	if (r >= 0)
+		r = describe(pid, &status, ret, err);
+	if (r >= 0)
+		r = check_leftover(ret, err);
+	/* What a dead kitprof left holds the signal: it is removed first, then looked at again. */
+	if (r >= 0 && !ret->leftover_base)
+		r = check_signal(pid, &status, signal, &ret->signal, err);
+	return r;
+}
+
+int kp_target_check_exec(pid_t pid, int signal, struct kp_target *ret, struct kp_err *err)
+{
+	struct kp_proc_status status;
+	int r;
+
+	*ret = (struct kp_target){ 0 };
+	r = kp_proc_status(pid, pid, &status, err);
+	if (r >= 0)
+		r = check_elf(pid, &ret->elf_machine, err);
+	if (r >= 0)
+		r = describe(pid, &status, ret, err);
+	if (r >= 0)
+		r = check_signal(pid, &status, signal, &ret->signal, err);
+	return r;
+}

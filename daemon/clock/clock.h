@@ -1,0 +1,80 @@
+/*
+ * What makes a thread take samples. One contract, several clocks; choose.h picks those of a
+ * session. A clock keeps its own table of threads, by thread id in the daemon's pid namespace.
+ */
+#pragma once
+
+#include "common/err.h"
+#include "proto/shm.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct kp_clock;
+
+struct kp_clock_ops {
+	const char *name; /* "cpu-timer" */
+	enum kp_sample_source source;
+	/*
+	 * Starts the clock of a thread, or asks for it. ns_tid: its id in its own pid namespace.
+	 * -KP_EGONE when the thread has ended.
+	 */
+	int (*arm)(struct kp_clock *clock, pid_t tid, pid_t ns_tid, struct kp_err *err);
+	/* The thread has ended. Its samples have been drained. */
+	void (*forget)(struct kp_clock *clock, pid_t tid);
+	/* The thread that a record's origin means, or 0. */
+	pid_t (*owner)(const struct kp_clock *clock, uint32_t origin);
+	/* Regular upkeep, once a drain. */
+	void (*serve)(struct kp_clock *clock);
+	/*
+	 * Stops all that the daemon itself runs; owner() still answers for what is in the ring. Timers
+	 * in the target are kp_remove()'s.
+	 */
+	void (*stop)(struct kp_clock *clock);
+	void (*destroy)(struct kp_clock *clock);
+};
+
+/* Base of every clock; first member of it. */
+struct kp_clock {
+	const struct kp_clock_ops *ops;
+	uint64_t period_ns;
+	uint32_t kernel; /* enum of struct kp_raw_clock: 0 user only, 1 user and kernel, 2 kernel only */
+	uint32_t armed;	 /* threads that it runs for, or has run for */
+	uint32_t failed; /* threads that it could not be started for */
+};
+
+/*
+ * Per-thread POSIX CPU timers, created by the agent in the target: user and kernel time, at most
+ * one signal a kernel tick. Requests travel as mail.
+ */
+int kp_timer_clock_create(struct kp_shm_head *head, uint64_t period_ns, uint32_t kernel,
+			  struct kp_clock **ret, struct kp_err *err);
+
+/* Notes the timers that the injection armed; entries with a result < 0 failed. */
+int kp_timer_clock_adopt(struct kp_clock *clock, const struct kp_mail *mail, const pid_t *tid,
+			 size_t count, struct kp_err *err);
+
+/*
+ * Requests that no handler has worked off for longer than patience_ms, as mail to be worked off in
+ * a stop (kp_inject_mails with count 0 does it: they are in the box already). Their number.
+ */
+size_t kp_timer_clock_stuck(const struct kp_clock *clock, uint64_t patience_ms);
+
+/*
+ * The task-clock software event of perf, one per thread, opened by the daemon: user time only
+ * (exclude_kernel), so that it never makes a system call return EINTR; gone when the daemon dies
+ * or the thread execs.
+ */
+int kp_task_clock_create(pid_t pid, int signal, uint64_t period_ns, struct kp_clock **ret,
+			 struct kp_err *err);
+
+/* Whether the kernel lets this process open such events at all; err says why not. */
+int kp_task_clock_probe(struct kp_err *err);
+
+static inline void kp_clock_destroy(struct kp_clock *clock)
+{
+	if (clock)
+		clock->ops->destroy(clock);
+}

@@ -1,0 +1,292 @@
+/* The command line: options.h. */
+#include "daemon/cmd/options.h"
+
+#include "proto/ring.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	OPT_NO_FOLDED = 256,
+	OPT_NO_FLAT,
+	OPT_NO_RAW,
+	OPT_CAP,
+	OPT_DEPTH,
+	OPT_SIGNAL,
+	OPT_CLOCK,
+};
+
+#define SAMPLES (KP_COMMAND_RUN | KP_COMMAND_RECORD | KP_COMMAND_DAEMON)
+#define REPORTS (SAMPLES | KP_COMMAND_REPORT)
+#define ALL (REPORTS | KP_COMMAND_CLEANUP)
+
+struct option_row {
+	const char *name;
+	int letter; /* a character, or OPT_... where there is only the long form */
+	const char *value;
+	unsigned commands;
+	const char *help;
+};
+
+static const struct option_row rows[] = {
+	{ "pid", 'p', "PID", KP_COMMAND_RECORD | KP_COMMAND_DAEMON, "process to profile" },
+	{ "duration", 'd', "TIME", SAMPLES, "length of the window: 10, 10s, 500ms, 2m" },
+	{ "rate", 'r', "RATE", SAMPLES,
+	  "999, 99hz or a period like 1ms (default: run 999, attach 99)" },
+	{ "depth", OPT_DEPTH, "N", SAMPLES, "frames per stack at most, 1 to 256 (64)" },
+	{ "cap", OPT_CAP, "N", SAMPLES, "samples at most; the window ends there (1000000)" },
+	{ "clock", OPT_CLOCK, "NAME", SAMPLES, "auto, task or timer (auto)" },
+	{ "signal", OPT_SIGNAL, "NAME", SAMPLES, "signal to sample with (chosen: URG or PROF)" },
+	{ "output", 'o', "FILE", REPORTS, "folded stacks go here, - is stdout (prof.folded)" },
+	{ "format", 'f', "FMT[:FILE]", REPORTS, "also this format; may be repeated" },
+	{ "no-folded", OPT_NO_FOLDED, NULL, REPORTS, "do not write folded stacks" },
+	{ "no-flat", OPT_NO_FLAT, NULL, REPORTS, "do not write the flat report" },
+	{ "no-raw", OPT_NO_RAW, NULL, SAMPLES, "do not keep the raw profile (*.kitprof)" },
+	{ "quiet", 'q', NULL, ALL, "say nothing but errors" },
+	{ "verbose", 'v', NULL, ALL, "say more" },
+	{ "version", 'V', NULL, ALL, "print the version" },
+	{ "help", 'h', NULL, ALL, "print this" },
+};
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+static const struct {
+	enum kp_command command;
+	const char *name;
+} command_names[] = {
+	{ KP_COMMAND_RUN, "kitprof run" },
+	{ KP_COMMAND_RECORD, "kitprof record" },
+	{ KP_COMMAND_REPORT, "kitprof report" },
+	{ KP_COMMAND_CLEANUP, "kitprof cleanup" },
+	{ KP_COMMAND_DAEMON, "kitprofd" },
+};
+
+static const char *command_name(unsigned commands)
+{
+	for (size_t i = 0; i < sizeof(command_names) / sizeof(command_names[0]); i++)
+		if (commands & command_names[i].command)
+			return command_names[i].name;
+	return "kitprof";
+}
+
+/* What getopt_long() wants, for one command. */
+struct tables {
+	char letters[3 + 2 * ROWS];
+	struct option longs[ROWS + 1];
+};
+
+static void make_tables(enum kp_command command, struct tables *ret)
+{
+	size_t n = 0, at = 0;
+
+	*ret = (struct tables){ 0 };
+	ret->letters[at++] = '+'; /* stop at the first word that is no option */
+	ret->letters[at++] = ':'; /* tell a missing value from an unknown option */
+	for (size_t i = 0; i < ROWS; i++) {
+		if (!(rows[i].commands & command))
+			continue;
+		ret->longs[n++] = (struct option){ rows[i].name, rows[i].value ? required_argument : no_argument,
+						   NULL, rows[i].letter };
+		if (rows[i].letter >= 256)
+			continue;
+		ret->letters[at++] = (char)rows[i].letter;
+		if (rows[i].value)
+			ret->letters[at++] = ':';
+	}
+}
+
+static bool is_row(const struct option_row *row, const char *word, int letter)
+{
+	size_t len = strcspn(word, "=");
+
+	if (strncmp(word, "--", 2) == 0)
+		return len - 2 == strlen(row->name) && strncmp(word + 2, row->name, len - 2) == 0;
+	return letter && row->letter == letter;
+}
+
+static int explain_unknown(enum kp_command command, const char *word, int letter, struct kp_err *err)
+{
+	char name[64];
+
+	if (strncmp(word, "--", 2) == 0 || !letter)
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	else
+		snprintf(name, sizeof(name), "-%c", letter);
+	for (size_t i = 0; i < ROWS; i++)
+		if (is_row(&rows[i], word, letter) && !(rows[i].commands & command))
+			return kp_fail(err, KP_EUSAGE, "option %s does not belong to `%s` but to `%s`", name,
+				       command_name(command), command_name(rows[i].commands));
+	for (size_t i = 0; i < ROWS; i++)
+		if (is_row(&rows[i], word, letter))
+			return kp_fail(err, KP_EUSAGE, "option %s takes no value", name);
+	return kp_fail(err, KP_EUSAGE, "unknown option %s; `%s --help` lists them", name,
+		       command_name(command));
+}
+
+static int parse_count(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *ret,
+		       struct kp_err *err)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtoull(text, &end, 10);
+	if (end == text || *end || errno || text[0] == '-' || *ret < min || *ret > max)
+		return kp_fail(err, KP_EUSAGE, "--%s %s: give a number from %llu to %llu", option, text,
+			       (unsigned long long)min, (unsigned long long)max);
+	return 0;
+}
+
+static int parse_clock(const char *text, enum kp_clock_wish *ret, struct kp_err *err)
+{
+	static const char *const names[] = {
+		[KP_CLOCK_AUTO] = "auto", [KP_CLOCK_TASK] = "task", [KP_CLOCK_TIMER] = "timer"
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(text, names[i]) == 0) {
+			*ret = (enum kp_clock_wish)i;
+			return 0;
+		}
+	}
+	return kp_fail(err, KP_EUSAGE, "--clock %s: give auto, task or timer", text);
+}
+
+static int parse_format(const char *text, struct kp_options *o, struct kp_err *err)
+{
+	size_t len = strcspn(text, ":");
+	char name[32];
+
+	snprintf(name, sizeof(name), "%.*s", (int)len, text);
+	if (o->output_count == KP_OUTPUTS_MAX)
+		return kp_fail(err, KP_EUSAGE, "--format: at most %d", KP_OUTPUTS_MAX);
+	o->outputs[o->output_count].renderer = kp_renderer_find(name);
+	if (text[len] == ':' && text[len + 1])
+		o->outputs[o->output_count].path = text + len + 1;
+	if (!o->outputs[o->output_count].renderer) {
+		char known[128] = "";
+
+		for (size_t i = 0; kp_renderers[i]; i++)
+			snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "",
+				 kp_renderers[i]->name);
+		return kp_fail(err, KP_EUSAGE, "--format %s: no such format; there are %s", text, known);
+	}
+	o->output_count++;
+	return 0;
+}
+
+static int take(struct kp_options *o, int letter, const char *value, struct kp_err *err)
+{
+	uint64_t number = 0;
+	int r = 0;
+
+	switch (letter) {
+	case 'p':
+		r = parse_count("pid", value, 1, INT32_MAX, &number, err);
+		o->pid = (pid_t)number;
+		break;
+	case 'd':
+		r = kp_duration_parse(value, &o->duration_ns, err);
+		break;
+	case 'r':
+		r = kp_rate_parse(value, &o->rate_mhz, err);
+		break;
+	case OPT_DEPTH:
+		r = parse_count("depth", value, 1, KP_DEPTH_MAX, &number, err);
+		o->depth = (uint32_t)number;
+		break;
+	case OPT_CAP:
+		r = parse_count("cap", value, 1, UINT64_C(1) << 40, &o->cap, err);
+		break;
+	case OPT_CLOCK:
+		r = parse_clock(value, &o->clock, err);
+		break;
+	case OPT_SIGNAL:
+		r = kp_signal_parse(value, &o->signal, err);
+		break;
+	case 'o':
+		o->output = value;
+		break;
+	case 'f':
+		r = parse_format(value, o, err);
+		break;
+	case OPT_NO_FOLDED:
+		o->no_folded = true;
+		break;
+	case OPT_NO_FLAT:
+		o->no_flat = true;
+		break;
+	case OPT_NO_RAW:
+		o->no_raw = true;
+		break;
+	case 'q':
+		o->quiet = true;
+		break;
+	case 'v':
+		o->verbose = true;
+		break;
+	case 'V':
+		o->version = true;
+		break;
+	case 'h':
+		o->help = true;
+		break;
+	}
+	return r;
+}
+
+static void set_defaults(enum kp_command command, struct kp_options *o)
+{
+	*o = (struct kp_options){
+		.rate_mhz = command == KP_COMMAND_RUN ? 999000 : 99000,
+		.depth = 64,
+		.cap = 1000000,
+		.duration_ns = command == KP_COMMAND_RECORD ? UINT64_C(10000000000) : 0,
+	};
+}
+
+int kp_options_parse(enum kp_command command, int argc, char *const *argv, struct kp_options *ret,
+		     struct kp_err *err)
+{
+	struct tables tables;
+	int letter, r = 0;
+
+	set_defaults(command, ret);
+	make_tables(command, &tables);
+	opterr = 0;
+	optind = 0; /* glibc: start anew, also with the '+' of another table */
+	while (r == 0 && (letter = getopt_long(argc, argv, tables.letters, tables.longs, NULL)) != -1) {
+		const char *word = argv[optind - 1];
+
+		if (letter == '?')
+			r = explain_unknown(command, word, optopt, err);
+		else if (letter == ':')
+			r = kp_fail(err, KP_EUSAGE, "option %s needs a value", word);
+		else
+			r = take(ret, letter, optarg, err);
+	}
+	ret->rest = argv + optind;
+	return r;
+}
+
+void kp_options_help(enum kp_command command, FILE *out)
+{
+	for (size_t i = 0; i < ROWS; i++) {
+		char left[64];
+
+		if (!(rows[i].commands & command))
+			continue;
+		if (rows[i].letter < 256)
+			snprintf(left, sizeof(left), "-%c, --%s%s%s", rows[i].letter, rows[i].name,
+				 rows[i].value ? " " : "", rows[i].value ? rows[i].value : "");
+		else
+			snprintf(left, sizeof(left), "    --%s%s%s", rows[i].name, rows[i].value ? " " : "",
+				 rows[i].value ? rows[i].value : "");
+		fprintf(out, "  %-28s %s\n", left, rows[i].help);
+	}
+	if (!(command & REPORTS))
+		return;
+	fprintf(out, "\nFormats:\n");
+	for (size_t i = 0; kp_renderers[i]; i++)
+		fprintf(out, "  %-28s %s\n", kp_renderers[i]->name, kp_renderers[i]->summary);
+}

@@ -1,0 +1,131 @@
+/* What a session leaves behind: output.h. */
+#include "daemon/cmd/output.h"
+
+#include "common/cleanup.h"
+#include "daemon/cmd/cmd.h"
+#include "daemon/profile/collect.h"
+
+#include <string.h>
+
+struct writer {
+	const struct kp_options *options;
+	const char *program;
+	char *written; /* names so far, separated by ", " */
+	size_t written_size;
+	FILE *names; /* writes to it */
+	FILE *hints;
+	char *hint;
+	size_t hint_size;
+};
+
+const char *kp_output_path(const struct kp_options *o, const char *extension, char *ret, size_t size)
+{
+	static const char folded[] = ".folded";
+	const char *base = o->output && strcmp(o->output, "-") != 0 ? o->output : "prof.folded";
+	size_t len = strlen(base), tail = sizeof(folded) - 1;
+
+	if (len > tail && strcmp(base + len - tail, folded) == 0)
+		len -= tail;
+	snprintf(ret, size, "%.*s%s", (int)len, base, extension);
+	return ret;
+}
+
+static void note(struct writer *w, const struct kp_renderer *renderer, const char *path)
+{
+	if (strcmp(path, "-") == 0)
+		return;
+	fprintf(w->names, "%s%s", ftell(w->names) ? ", " : "", path);
+	if (renderer && renderer->hint)
+		fprintf(w->hints, " (%s %s)", renderer->hint, path);
+}
+
+static int write_one(struct writer *w, const struct kp_renderer *renderer, const struct kp_profile *p,
+		     const char *path, struct kp_err *err)
+{
+	int r = kp_render_to_path(renderer, p, path, err);
+
+	if (r == 0)
+		note(w, renderer, path);
+	return r;
+}
+
+/* Each is tried: a full disk for one format does not take the others along. The first error counts. */
+static int write_all(struct writer *w, const struct kp_profile *p, struct kp_err *err)
+{
+	const struct kp_options *o = w->options;
+	char path[4096];
+	struct kp_err other;
+	int r = 0;
+
+	if (!o->no_folded)
+		r = write_one(w, &kp_render_folded, p,
+			      o->output ? o->output : kp_output_path(o, ".folded", path, sizeof(path)), err);
+	if (!o->no_flat) {
+		int each = write_one(w, &kp_render_flat, p, kp_output_path(o, ".flat", path, sizeof(path)),
+				     r ? &other : err);
+
+		r = r ? r : each;
+	}
+	for (size_t i = 0; i < o->output_count; i++) {
+		const struct kp_output *output = &o->outputs[i];
+		const char *to = output->path ? output->path
+					      : kp_output_path(o, output->renderer->extension, path, sizeof(path));
+		int each = write_one(w, output->renderer, p, to, r ? &other : err);
+
+		r = r ? r : each;
+	}
+	return r;
+}
+
+static void remark(void *ctx, const char *line)
+{
+	const struct writer *w = ctx;
+
+	if (w->options->verbose)
+		kp_cmd_say(w->program, line);
+}
+
+static int write_profile(struct writer *w, const struct kp_profile *p, const char *raw_path,
+			 struct kp_err *err)
+{
+	int r;
+
+	w->names = open_memstream(&w->written, &w->written_size);
+	w->hints = open_memstream(&w->hint, &w->hint_size);
+	if (!w->names || !w->hints)
+		return kp_fail_nomem(err);
+	r = write_all(w, p, err);
+	if (raw_path)
+		note(w, NULL, raw_path);
+	fflush(w->names);
+	fflush(w->hints);
+	if (!w->options->quiet) {
+		kp_render_truth(p, w->program, stderr);
+		if (w->written_size)
+			fprintf(stderr, "%s: wrote %s%s\n", w->program, w->written, w->hint);
+	}
+	return r;
+}
+
+int kp_output_write(const struct kp_options *o, const char *program, const void *raw, size_t size,
+		    const char *raw_name, const char *raw_path, const struct kp_pins *pins,
+		    uint64_t *ret_kept, struct kp_err *err)
+{
+	struct writer w = { .options = o, .program = program };
+	struct kp_collect_options options = { .name = raw_name, .pins = pins, .remark = remark, .ctx = &w };
+	struct kp_profile *p = NULL;
+	int r = kp_collect(raw, size, &options, &p, err);
+
+	if (r < 0)
+		return r;
+	r = write_profile(&w, p, raw_path, err);
+	*ret_kept = p->truth.kept;
+	if (w.names)
+		fclose(w.names);
+	if (w.hints)
+		fclose(w.hints);
+	free(w.written);
+	free(w.hint);
+	kp_profile_destroy(p);
+	return r;
+}

@@ -1,0 +1,84 @@
+/* Ring -> raw profile: drain.h. Daemon, session loop. */
+#include "daemon/drain/drain.h"
+
+#include "daemon/linux/monotonic.h"
+
+
+void kp_drain_init(struct kp_drain *drain, struct kp_ring *ring, uint32_t cell_count, uint32_t depth,
+		   struct kp_raw_writer *writer, kp_drain_complete_fn complete, void *ctx)
+{
+	*drain = (struct kp_drain){ .writer = writer, .complete = complete, .ctx = ctx };
+	kp_ring_reader_init(&drain->reader, ring, cell_count, depth);
+}
+
+static int write_record(struct kp_drain *drain, struct kp_err *err)
+{
+	const struct kp_ring_record *record = &drain->record;
+	struct kp_raw_sample sample = { .depth = record->depth,
+					.source = record->source,
+					.walk_end = record->walk_end,
+					.overrun = record->overrun,
+					.pc = record->pc };
+	int r = drain->complete(drain->ctx, record, &sample, err);
+
+	if (r < 0)
+		return r;
+	drain->overruns += sample.overrun;
+	drain->explained_ns += sample.weight_ns;
+	return kp_raw_put_sample(drain->writer, &sample, err);
+}
+
+/* Whether the writer that holds the ring's tail has had its time. */
+static bool is_out_of_patience(struct kp_drain *drain)
+{
+	uint64_t now = kp_now_ns();
+
+	if (!drain->pending_since_ns)
+		drain->pending_since_ns = now;
+	return now - drain->pending_since_ns > KP_DRAIN_PATIENCE_NS;
+}
+
+static int write_time(struct kp_drain *drain, uint64_t elapsed_ns, struct kp_err *err)
+{
+	struct kp_raw_time time = { .elapsed_ns = elapsed_ns };
+
+	return kp_raw_put_time(drain->writer, &time, err);
+}
+
+static int drain_late(struct kp_drain *drain, struct kp_err *err)
+{
+	int r = 0;
+
+	while (r == 0 && kp_ring_read_late(&drain->reader, &drain->record) == KP_RING_RECORD)
+		r = write_record(drain, err);
+	return r;
+}
+
+int kp_drain_run(struct kp_drain *drain, uint64_t elapsed_ns, bool last, struct kp_err *err)
+{
+	/* No more than one ring's worth a turn, so that a busy target cannot keep the loop here. */
+	uint64_t budget = last ? UINT64_MAX : drain->reader.cell_count;
+	bool give_up = last, any = false;
+	int r = 0;
+
+	while (r == 0 && budget--) {
+		enum kp_ring_result result = kp_ring_read(&drain->reader, &drain->record, give_up);
+
+		if (result == KP_RING_EMPTY)
+			break;
+		if (result == KP_RING_PENDING) {
+			if (!is_out_of_patience(drain))
+				break;
+			give_up = true;
+			continue;
+		}
+		drain->pending_since_ns = 0;
+		give_up = last;
+		if (!any)
+			r = write_time(drain, elapsed_ns, err);
+		any = true;
+		if (r == 0)
+			r = write_record(drain, err);
+	}
+	return r == 0 && last ? drain_late(drain, err) : r;
+}

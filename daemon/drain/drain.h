@@ -1,0 +1,45 @@
+/*
+ * Ring -> raw profile. The only reader of the ring. Runs in the daemon's session loop.
+ */
+#pragma once
+
+#include "common/err.h"
+#include "proto/rawfile.h"
+#include "proto/ring.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Called for each record before it is written: completes the sample (pid, tid, weight_ns) and may
+ * write records that it refers to first (a new module). Returns 0 or < 0.
+ */
+typedef int (*kp_drain_complete_fn)(void *ctx, const struct kp_ring_record *record,
+				    struct kp_raw_sample *sample, struct kp_err *err);
+
+struct kp_drain {
+	struct kp_ring_reader reader;
+	struct kp_raw_writer *writer;
+	kp_drain_complete_fn complete;
+	void *ctx;
+	uint64_t pending_since_ns; /* CLOCK_MONOTONIC; 0: no writer is waited for */
+	uint64_t overruns;
+	uint64_t explained_ns; /* sum of weights */
+	/* for one record of the greatest depth */
+	union {
+		struct kp_ring_record record;
+		uint8_t room[sizeof(struct kp_ring_record) + 8 * KP_DEPTH_MAX];
+	};
+};
+
+/* A writer that has not finished for so long is given up; a handler takes some microseconds. */
+#define KP_DRAIN_PATIENCE_NS UINT64_C(500000000)
+
+void kp_drain_init(struct kp_drain *drain, struct kp_ring *ring, uint32_t cell_count, uint32_t depth,
+		   struct kp_raw_writer *writer, kp_drain_complete_fn complete, void *ctx);
+
+/*
+ * Writes all that is there. elapsed_ns: since the start of the window. last: the writers are gone,
+ * nothing is waited for any more.
+ */
+int kp_drain_run(struct kp_drain *drain, uint64_t elapsed_ns, bool last, struct kp_err *err);

@@ -1,0 +1,383 @@
+/*
+ * Raw profile -> profile. The file is read twice from front to back. The first pass gathers the
+ * truth figures and the distinct addresses; these are looked up in one go, file by file; the
+ * second pass finds each sample's names ready and only interns. So memory depends on how much code
+ * was sampled, not on how many samples there are. Runs in the daemon after the window, or in
+ * `kitprof report`, in one thread; it opens nothing itself.
+ */
+#include "daemon/profile/collect.h"
+
+#include "daemon/profile/account.h"
+#include "daemon/profile/locate.h"
+#include "daemon/profile/replay.h"
+#include "daemon/profile/sites.h"
+
+#include "common/unwind/fp.h"
+#include "proto/rawfile.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct collector {
+	const struct kp_collect_options *options;
+	const void *data;
+	size_t size;
+	struct kp_profile *profile;
+	struct kp_replay replay;
+	struct kp_sites sites;
+	struct kp_symbolizer *symbolizer;
+	struct kp_account account;
+	struct kp_raw_string main_exe; /* of the process named first */
+	uint32_t main_module;
+};
+
+static void remark(const struct collector *c, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void remark(const struct collector *c, const char *fmt, ...)
+{
+	char line[1024];
+	va_list args;
+
+	if (!c->options->remark)
+		return;
+	va_start(args, fmt);
+	vsnprintf(line, sizeof(line), fmt, args);
+	va_end(args);
+	c->options->remark(c->options->ctx, line);
+}
+
+/* ---- passes over the file ---- */
+
+typedef int (*take_fn)(struct collector *c, const struct kp_raw_record *record, struct kp_err *err);
+
+/* How a pass came to its end, and where. */
+struct ending {
+	int how; /* enum kp_raw_result, or -KP_EBADDATA with what in why */
+	size_t offset;
+	struct kp_err why;
+};
+
+/* Hands each good record to take, which returns 0 or < 0. */
+static int pass(struct collector *c, take_fn take, struct ending *ret, struct kp_err *err)
+{
+	struct kp_raw_reader reader;
+	struct kp_raw_record record;
+	int r;
+
+	r = kp_raw_reader_init(&reader, c->data, c->size, c->options->name, err);
+	if (r < 0)
+		return r;
+	while ((ret->how = kp_raw_read(&reader, &record, &ret->why)) == KP_RAW_RECORD) {
+		r = take(c, &record, err);
+		if (r < 0)
+			return r;
+	}
+	ret->offset = reader.offset;
+	return 0;
+}
+
+/* What there is to say of a file that does not end as it should. */
+static void remark_ending(const struct collector *c, const struct ending *end)
+{
+	if (end->how < 0)
+		remark(c, "%s; what comes before is shown", end->why.text);
+	else if (end->how == KP_RAW_CUT)
+		remark(c,
+		       "%s: cut off in the middle of a record at offset %zu; what comes before "
+		       "is shown",
+		       c->options->name, end->offset);
+	else if (!c->account.has_end)
+		remark(c,
+		       "%s: ends at offset %zu without an END record: the session was "
+		       "interrupted; all up to there is shown",
+		       c->options->name, end->offset);
+	else if (c->account.lost.kept != c->account.samples)
+		remark(c, "%s: has %llu samples, but its END record speaks of %llu",
+		       c->options->name, (unsigned long long)c->account.samples,
+		       (unsigned long long)c->account.lost.kept);
+}
+
+/*
+ * The address of frame i. A return address is that of the instruction after the call, which may
+ * be another line, an inlined frame's end or even the next function: one less lies in the call.
+ */
+static uint64_t frame_address(const struct kp_raw_sample *s, uint32_t i)
+{
+	return i == 0 ? s->pc[0] : s->pc[i] - 1;
+}
+
+static int get_site(struct collector *c, const struct kp_raw_sample *s, uint32_t frame,
+		    struct kp_site **ret, struct kp_err *err)
+{
+	uint64_t address = frame_address(s, frame);
+	uint32_t module = kp_replay_module_at(&c->replay, s->pid, address);
+
+	return kp_sites_get(&c->sites, module, address, ret, err);
+}
+
+/* ---- first pass ---- */
+
+/* pprof takes the first mapping for the program: its own file, else what it mapped first. */
+static void note_main_module(struct collector *c, const struct kp_raw_module *m)
+{
+	uint32_t module = kp_replay_module_at(&c->replay, m->pid, m->start);
+
+	if (m->pid != c->profile->truth.main_pid || !module)
+		return;
+	if (!c->main_module)
+		c->main_module = module;
+	if (kp_raw_string_same(m->path, c->main_exe) &&
+	    !kp_raw_string_same(c->replay.modules[c->main_module].path, c->main_exe))
+		c->main_module = module;
+}
+
+static int survey(struct collector *c, const struct kp_raw_record *record, struct kp_err *err)
+{
+	bool first_process = record->type == KP_RAW_PROCESS && !c->account.has_process;
+	struct kp_site *site;
+	int r;
+
+	r = kp_account_apply(&c->account, c->profile, record, err);
+	if (r < 0)
+		return r;
+	r = kp_replay_apply(&c->replay, record, err);
+	if (r < 0)
+		return r;
+	if (first_process)
+		c->main_exe = record->process.exe;
+	if (record->type == KP_RAW_MODULE)
+		note_main_module(c, &record->module);
+	if (record->type != KP_RAW_SAMPLE)
+		return 0;
+	for (uint32_t i = 0; i < record->sample.depth; i++) {
+		r = get_site(c, &record->sample, i, &site, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void remark_module(void *ctx, uint32_t symbol_module)
+{
+	const struct collector *c = ctx;
+	const char *note = kp_symbolizer_note(c->symbolizer, symbol_module);
+
+	if (note)
+		remark(c, "%s", note);
+}
+
+/* ---- second pass ---- */
+
+/*
+ * Functions that nothing calls, or nothing that matters. Most C libraries are built without frame
+ * pointers: below main or a thread's first function the register holds anything, and the walk ends
+ * for some accidental reason instead of at a zero. All the same the root has been reached.
+ */
+static bool is_root(const char *name)
+{
+	static const char *const roots[] = {
+		"_start",
+		"__libc_start_main",
+		"__libc_start_main_impl",
+		"__libc_start_call_main",
+		"start_thread",
+		"clone",
+		"__clone",
+		"clone3",
+		"__clone3",
+		"_dl_start_user",
+	};
+
+	for (size_t i = 0; i < sizeof(roots) / sizeof(*roots); i++) {
+		if (strcmp(name, roots[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The name of a location's function as the linker knows it. */
+static const char *outer_name(const struct collector *c, uint32_t location)
+{
+	return c->profile->strings[kp_locate_outer(c->profile, location)->system_name];
+}
+
+/* root: location of the outermost frame; before: of the one that it called, 0 if there is none. */
+static bool is_whole(const struct collector *c, const struct kp_raw_sample *s, uint32_t root,
+		     uint32_t before)
+{
+	if (s->walk_end < KP_WALK_END_COUNT && kp_walk_is_whole((enum kp_walk_end)s->walk_end))
+		return true;
+	if (is_root(outer_name(c, root)))
+		return true;
+	return before && strcmp(outer_name(c, before), "main") == 0;
+}
+
+static int locate(struct collector *c, const struct kp_raw_sample *s, uint32_t frame, uint32_t *ret,
+		  struct kp_err *err)
+{
+	struct kp_site *site;
+	int r;
+
+	r = get_site(c, s, frame, &site, err);
+	if (r < 0)
+		return r;
+	return kp_locate_site(c->profile, &c->replay, site, ret, err);
+}
+
+/* The empty stack, or "[truncated]" where the sample's outermost frame is not the root. */
+static int begin_stack(struct collector *c, const struct kp_raw_sample *s, uint32_t *ret,
+		       struct kp_err *err)
+{
+	uint32_t root, before = 0, marker;
+	int r;
+
+	*ret = 0;
+	r = locate(c, s, s->depth - 1u, &root, err);
+	if (r < 0)
+		return r;
+	if (s->depth > 1) {
+		r = locate(c, s, s->depth - 2u, &before, err);
+		if (r < 0)
+			return r;
+	}
+	if (is_whole(c, s, root, before))
+		return 0;
+	c->profile->truth.truncated++;
+	r = kp_locate_truncated(c->profile, &marker, err);
+	if (r < 0)
+		return r;
+	return kp_profile_stack(c->profile, 0, marker, ret, err);
+}
+
+static int build_stack(struct collector *c, const struct kp_raw_sample *s, uint32_t *ret,
+		       struct kp_err *err)
+{
+	struct kp_truth *truth = &c->profile->truth;
+	uint32_t location;
+	int r;
+
+	r = begin_stack(c, s, ret, err);
+	if (r < 0)
+		return r;
+	for (uint32_t i = s->depth; i-- > 0;) {
+		r = locate(c, s, i, &location, err);
+		if (r < 0)
+			return r;
+		truth->frames++;
+		truth->unnamed_frames += kp_locate_outer(c->profile, location)->unnamed;
+		r = kp_profile_stack(c->profile, *ret, location, ret, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Who the sample is of. A thread that the file does not name bears its process's name. */
+static int build_label(struct collector *c, const struct kp_raw_sample *s, uint32_t *ret,
+		       struct kp_err *err)
+{
+	const struct kp_replay_process *process = kp_replay_process(&c->replay, s->pid);
+	const struct kp_replay_thread *thread = kp_replay_thread(&c->replay, s->pid, s->tid);
+	struct kp_label label = { .pid = s->pid, .tid = s->tid };
+	int r;
+
+	if (process) {
+		r = kp_profile_string(c->profile, process->comm.text, process->comm.len,
+				      &label.comm, err);
+		if (r < 0)
+			return r;
+	}
+	label.thread_name = label.comm;
+	if (thread) {
+		r = kp_profile_string(c->profile, thread->comm.text, thread->comm.len,
+				      &label.thread_name, err);
+		if (r < 0)
+			return r;
+	}
+	return kp_profile_label(c->profile, &label, ret, err);
+}
+
+static int add_sample(struct collector *c, const struct kp_raw_record *record, struct kp_err *err)
+{
+	const struct kp_raw_sample *s = &record->sample;
+	int64_t value[] = { 1, INT64_MAX };
+	uint32_t stack, label;
+	int r;
+
+	r = kp_replay_apply(&c->replay, record, err);
+	if (r < 0 || record->type != KP_RAW_SAMPLE)
+		return r;
+	r = build_stack(c, s, &stack, err);
+	if (r < 0)
+		return r;
+	r = build_label(c, s, &label, err);
+	if (r < 0)
+		return r;
+	if (s->weight_ns < INT64_MAX)
+		value[1] = (int64_t)s->weight_ns;
+	return kp_profile_add(c->profile, stack, label, value, err);
+}
+
+/* ---- the whole ---- */
+
+static int prepare(struct collector *c, struct kp_err *err)
+{
+	struct kp_symbolizer_options options = { .debug_dirs = c->options->debug_dirs };
+	int r;
+
+	r = kp_profile_create(&c->profile, err);
+	if (r < 0)
+		return r;
+	r = kp_profile_value_type(c->profile, "samples", "count", err);
+	if (r < 0)
+		return r;
+	r = kp_profile_value_type(c->profile, "cpu", "nanoseconds", err);
+	if (r < 0)
+		return r;
+	c->profile->default_value = 1;
+	return kp_symbolizer_create(&options, &c->symbolizer, err);
+}
+
+static int collect(struct collector *c, struct kp_err *err)
+{
+	struct ending ending;
+	uint32_t main_mapping;
+	int r;
+
+	r = prepare(c, err);
+	if (r < 0)
+		return r;
+	r = pass(c, survey, &ending, err);
+	if (r < 0)
+		return r;
+	remark_ending(c, &ending);
+	kp_account_finish(&c->account, c->profile);
+	r = kp_sites_resolve(&c->sites, &c->replay, c->options->pins, c->symbolizer, remark_module,
+			     c, err);
+	if (r < 0)
+		return r;
+	r = kp_locate_module(c->profile, &c->replay, c->main_module, &main_mapping, err);
+	if (r < 0)
+		return r;
+	kp_replay_rewind(&c->replay);
+	return pass(c, add_sample, &ending, err);
+}
+
+int kp_collect(const void *data, size_t size, const struct kp_collect_options *options,
+	       struct kp_profile **ret, struct kp_err *err)
+{
+	struct collector c = { .options = options, .data = data, .size = size };
+	int r = collect(&c, err);
+
+	kp_symbolizer_destroy(c.symbolizer);
+	kp_sites_deinit(&c.sites);
+	kp_replay_deinit(&c.replay);
+	if (r < 0) {
+		kp_profile_destroy(c.profile);
+		return r;
+	}
+	*ret = c.profile;
+	return 0;
+}

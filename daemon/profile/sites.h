@@ -1,0 +1,42 @@
+/*
+ * Sites: the distinct places in code that samples name, each looked up once however often it was
+ * sampled. A site is an address in a module (or in none).
+ */
+#pragma once
+
+#include "daemon/profile/index.h"
+#include "daemon/profile/replay.h"
+#include "daemon/symbol/frame.h"
+#include "daemon/symbol/pin.h"
+#include "daemon/symbol/symbolizer.h"
+
+struct kp_site {
+	uint32_t module; /* of the replay; 0: in none */
+	uint64_t address; /* leaf: PC; caller: return address - 1 */
+	struct kp_frames frames; /* after kp_sites_resolve(); count 0 where nothing is known */
+	uint32_t location; /* of the profile; the collector's, 0 at first */
+};
+
+/* All zero is an empty set. */
+struct kp_sites {
+	struct kp_site *site;
+	uint32_t count, capacity;
+	struct kp_index index;
+};
+
+void kp_sites_deinit(struct kp_sites *s);
+
+/* The site, added if it is new. Valid until the next call. 0 or -KP_ENOMEM. */
+int kp_sites_get(struct kp_sites *s, uint32_t module, uint64_t address, struct kp_site **ret,
+		 struct kp_err *err);
+
+/* Called once for each file that sites lie in, after its look-ups, with its number. */
+typedef void (*kp_sites_done_fn)(void *ctx, uint32_t symbol_module);
+
+/*
+ * Looks all sites up, file by file. The frames live as long as the symbolizer. Only out of memory
+ * is a failure; what has no name keeps count 0.
+ */
+int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay,
+		     const struct kp_pins *pins, struct kp_symbolizer *symbolizer,
+		     kp_sites_done_fn done, void *ctx, struct kp_err *err);

@@ -1,0 +1,41 @@
+/*
+ * Formats: a profile in, bytes out. One format a file; the table in render.c lists them.
+ * Renderers change nothing, look nothing up, and give the same bytes for the same profile.
+ */
+#pragma once
+
+#include "common/err.h"
+#include "daemon/profile/profile.h"
+
+#include <stdio.h>
+
+struct kp_renderer {
+	const char *name; /* what -f takes: "folded" */
+	const char *extension; /* of its file, with the dot: ".folded" */
+	const char *summary; /* one line for --help */
+	const char *hint;      /* a command that shows the file, whose path is put behind; or NULL */
+	int (*render)(const struct kp_profile *p, FILE *out, struct kp_err *err);
+};
+
+extern const struct kp_renderer kp_render_folded;
+extern const struct kp_renderer kp_render_flat;
+extern const struct kp_renderer kp_render_pprof;
+
+/* NULL-terminated. */
+extern const struct kp_renderer *const kp_renderers[];
+
+/* NULL if there is none of that name. */
+const struct kp_renderer *kp_renderer_find(const char *name);
+
+/*
+ * Renders to a file: written beside it and renamed, so that a reader never sees half of it and a
+ * failure leaves an old file alone. "-" is stdout.
+ */
+int kp_render_to_path(const struct kp_renderer *r, const struct kp_profile *p, const char *path,
+		      struct kp_err *err);
+
+/*
+ * The closing lines of truth (three at most, "kitprof: " before each) for stderr, and a warning
+ * line where samples were dropped. program names the speaker: "kitprof".
+ */
+void kp_render_truth(const struct kp_profile *p, const char *program, FILE *out);

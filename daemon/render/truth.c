@@ -1,0 +1,286 @@
+/*
+ * The closing lines of truth, see render.h. Only what is known is said; percentages never come
+ * from the rate asked for. Runs in the daemon.
+ *
+ * The rate that was got is samples, each with the timer expirations that it stands for, per second
+ * of CPU time that the target used: a clock of CPU time ticks only while a thread runs, and each
+ * thread has its own. Where that time is not known (a file that was cut off) it is per second of
+ * the window, and said so.
+ */
+#include "daemon/render/truth.h"
+
+#include "daemon/render/render.h"
+#include "daemon/render/text.h"
+#include "proto/rawfile.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define SECOND_NS UINT64_C(1000000000)
+#define MILLISECOND_NS UINT64_C(1000000)
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void put_seconds(FILE *out, uint64_t ns)
+{
+	fprintf(out, "%s s", kp_text_number(ns, SECOND_NS, 2).text);
+}
+
+static void put_name(FILE *out, const struct kp_profile *p)
+{
+	const char *name = p->strings[p->truth.main_comm];
+
+	kp_text_put(out, *name ? name : "[unknown]", 0);
+}
+
+/* ---- the clock ---- */
+
+/*
+ * Linux's numbers, which x86-64, aarch64 and riscv64 share; not this system's, for a profile may
+ * be read elsewhere. Those that clocks use, or that somebody may choose in their place.
+ */
+static void put_signal(FILE *out, uint32_t number)
+{
+	static const struct {
+		uint32_t number;
+		const char *name;
+	} known[] = {
+		{ 10, "SIGUSR1" },  { 12, "SIGUSR2" },	 { 16, "SIGSTKFLT" },
+		{ 23, "SIGURG" },   { 26, "SIGVTALRM" }, { 27, "SIGPROF" },
+		{ 28, "SIGWINCH" }, { 29, "SIGIO" },	 { 30, "SIGPWR" },
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		if (known[i].number == number) {
+			fputs(known[i].name, out);
+			return;
+		}
+	}
+	if (number >= 34 && number <= 64)
+		fprintf(out, "SIGRTMIN+%u", number - 34);
+	else
+		fprintf(out, "signal %u", number);
+}
+
+static bool signal_is_new(const struct kp_truth *t, uint32_t clock)
+{
+	for (uint32_t i = 0; i < clock; i++) {
+		if (t->clock[i].signal == t->clock[clock].signal)
+			return false;
+	}
+	return t->clock[clock].signal != 0;
+}
+
+/* " (task-clock + cpu-timer, SIGURG)" */
+static void put_clocks(FILE *out, const struct kp_profile *p)
+{
+	const struct kp_truth *t = &p->truth;
+
+	if (!t->clock_count)
+		return;
+	fputs(" (", out);
+	for (uint32_t i = 0; i < t->clock_count; i++) {
+		if (i)
+			fputs(" + ", out);
+		kp_text_put(out, p->strings[t->clock[i].name], 0);
+	}
+	for (uint32_t i = 0; i < t->clock_count; i++) {
+		if (signal_is_new(t, i)) {
+			fputs(", ", out);
+			put_signal(out, t->clock[i].signal);
+		}
+	}
+	putc(')', out);
+}
+
+static void put_rates(FILE *out, const struct kp_truth *t)
+{
+	uint64_t base_ns = t->cpu_ns ? t->cpu_ns : t->window_ns;
+	unsigned __int128 ticks = (unsigned __int128)t->kept + t->overruns;
+
+	if (t->rate_mhz)
+		fprintf(out, ", asked %s Hz",
+			kp_text_number(t->rate_mhz, 1000, t->rate_mhz % 1000 ? 3 : 0).text);
+	if (base_ns && t->kept)
+		fprintf(out, ", got %s%s", kp_text_number(ticks * SECOND_NS, base_ns, 0).text,
+			t->cpu_ns ? "" : " a second of the window");
+}
+
+/* ---- the three lines ---- */
+
+/* 8214 samples of redis-server (4 threads) in 10.00 s, asked 999 Hz, got 997 (...) */
+static void put_samples(FILE *out, const struct kp_profile *p)
+{
+	const struct kp_truth *t = &p->truth;
+
+	if (t->kept)
+		fprintf(out, "%" PRIu64, t->kept);
+	else
+		fputs("no", out);
+	fprintf(out, " sample%s of ", plural(t->kept));
+	put_name(out, p);
+	if (t->threads_seen)
+		fprintf(out, " (%u thread%s)", t->threads_seen, plural(t->threads_seen));
+	if (t->window_ns) {
+		fputs(" in ", out);
+		put_seconds(out, t->window_ns);
+	}
+	put_rates(out, t);
+	put_clocks(out, p);
+}
+
+/* explained 99.3 % of 8.27 s CPU; dropped 0, truncated 3, unnamed frames 0.2 % */
+static void put_explained(FILE *out, const struct kp_truth *t)
+{
+	fputs("explained ", out);
+	if (t->cpu_ns) {
+		fprintf(out, "%s %% of ", kp_text_percent(t->explained_ns, t->cpu_ns, 1).text);
+		put_seconds(out, t->cpu_ns);
+		fputs(" CPU", out);
+	} else {
+		put_seconds(out, t->explained_ns);
+		fputs(" CPU (how much was used is not known)", out);
+	}
+	fprintf(out, "; dropped %" PRIu64 ", truncated %" PRIu64 ", unnamed frames %s %%",
+		t->taken - t->kept, t->truncated,
+		kp_text_percent(t->unnamed_frames, t->frames, 1).text);
+	if (t->threads_unsampled)
+		fprintf(out, "; %u thread%s could not be sampled", t->threads_unsampled,
+			plural(t->threads_unsampled));
+}
+
+static bool knows_cost(const struct kp_truth *t)
+{
+	return t->stop_attach_ns || t->stop_detach_ns || (t->own_cpu_ns && t->window_ns);
+}
+
+/* target stopped 0.16 ms to attach, 0.11 ms to detach; sampling cost 0.4 % of a CPU */
+static void put_cost(FILE *out, const struct kp_truth *t)
+{
+	const char *between = "";
+
+	if (t->stop_attach_ns || t->stop_detach_ns) {
+		fprintf(out, "target stopped %s ms to attach",
+			kp_text_number(t->stop_attach_ns, MILLISECOND_NS, 2).text);
+		if (t->stop_detach_ns)
+			fprintf(out, ", %s ms to detach",
+				kp_text_number(t->stop_detach_ns, MILLISECOND_NS, 2).text);
+		between = "; ";
+	}
+	if (t->own_cpu_ns && t->window_ns)
+		fprintf(out, "%ssampling cost %s %% of a CPU", between,
+			kp_text_percent(t->own_cpu_ns, t->window_ns, 1).text);
+}
+
+/* ---- what went wrong ---- */
+
+static void put_part(FILE *out, const char *what, uint64_t n, bool *first)
+{
+	if (!n)
+		return;
+	fprintf(out, "%s%s %" PRIu64, *first ? "" : ", ", what, n);
+	*first = false;
+}
+
+static void put_dropped(FILE *out, const struct kp_truth *t)
+{
+	bool first = true;
+
+	fprintf(out, "warning: %" PRIu64 " of %" PRIu64 " samples were dropped (",
+		t->taken - t->kept, t->taken);
+	put_part(out, "ring full", t->dropped_full, &first);
+	put_part(out, "cap", t->dropped_cap, &first);
+	put_part(out, "abandoned", t->abandoned, &first);
+	put_part(out, "bad", t->bad, &first);
+	fputs("): shares are those of the others", out);
+	if (t->dropped_full)
+		fputs("; lower --rate to keep all", out);
+	else if (t->dropped_cap)
+		fputs("; raise --cap to keep all", out);
+}
+
+static void put_ending(FILE *out, const struct kp_truth *t, const char *prefix)
+{
+	const char *after = "";
+
+	if (t->why == KP_RAW_END_FULL)
+		/* The cap counts every place in the ring that was given out. */
+		fprintf(out, "%sbuffer_full: --cap %" PRIu64 " reached", prefix,
+			t->kept + t->abandoned + t->bad);
+	else if (t->why == KP_RAW_END_HANDLER)
+		fprintf(out, "%sthe target took the sampling signal for itself", prefix);
+	else if (t->why == 0)
+		fprintf(out, "%sthe raw profile has no end: the session was interrupted", prefix);
+	else
+		return;
+	if (t->window_ns) {
+		fputs(" after ", out);
+		put_seconds(out, t->window_ns);
+		after = "; the window ends there";
+	}
+	fprintf(out, "%s\n", after);
+}
+
+/* Why there may be nothing, and what helps. */
+static void put_hint(FILE *out, const struct kp_truth *t)
+{
+	if (t->taken)
+		fputs("all samples were dropped", out);
+	else if (t->cpu_ns >= SECOND_NS / 10)
+		fputs("it ran, but no clock of it ticked: see `kitprof sources`, or try another "
+		      "--signal",
+		      out);
+	else
+		fputs("it hardly ran, and only running code is sampled: profile it while it has "
+		      "work, or for longer (-d)",
+		      out);
+}
+
+uint64_t kp_truth_period_ns(const struct kp_truth *t)
+{
+	uint64_t period = 0;
+
+	for (uint32_t i = 0; i < t->clock_count; i++) {
+		const struct kp_clock_use *clock = &t->clock[i];
+
+		if (clock->samples && clock->period_ns && (!period || clock->period_ns < period))
+			period = clock->period_ns;
+	}
+	return period;
+}
+
+void kp_truth_put(const struct kp_profile *p, const char *prefix, FILE *out)
+{
+	const struct kp_truth *t = &p->truth;
+
+	fputs(prefix, out);
+	put_samples(out, p);
+	fprintf(out, "\n%s", prefix);
+	if (t->kept)
+		put_explained(out, t);
+	else
+		put_hint(out, t);
+	putc('\n', out);
+	if (knows_cost(t)) {
+		fputs(prefix, out);
+		put_cost(out, t);
+		putc('\n', out);
+	}
+	put_ending(out, t, prefix);
+	if (t->taken != t->kept) {
+		fputs(prefix, out);
+		put_dropped(out, t);
+		putc('\n', out);
+	}
+}
+
+void kp_render_truth(const struct kp_profile *p, const char *program, FILE *out)
+{
+	char prefix[64];
+
+	snprintf(prefix, sizeof(prefix), "%s: ", program);
+	kp_truth_put(p, prefix, out);
+}

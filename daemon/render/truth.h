@@ -1,0 +1,15 @@
+/*
+ * What a profile is worth, in sentences. The same words stand at the end of a session on stderr,
+ * at the head of the flat report and among pprof's comments.
+ */
+#pragma once
+
+#include "daemon/profile/profile.h"
+
+#include <stdio.h>
+
+/* One sentence a line, prefix before each: how many samples, what they explain, what is missing. */
+void kp_truth_put(const struct kp_profile *p, const char *prefix, FILE *out);
+
+/* The period of the fastest clock that gave samples; 0 where none is known. */
+uint64_t kp_truth_period_ns(const struct kp_truth *t);

@@ -1,0 +1,398 @@
+/* The agent in one program image of the target: attachment.h. Daemon, session loop. */
+#include "daemon/session/attachment.h"
+
+#include "common/cleanup.h"
+#include "daemon/linux/monotonic.h"
+#include "daemon/linux/proc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#define MS UINT64_C(1000000)
+#define YOUNG_NS (30 * MS)	  /* a new image loads its libraries: look often */
+#define FULL_POLL_NS (100 * MS)	  /* threads, even if their number did not change */
+#define RESCAN_NS (20 * MS)	  /* modules, when a PC was in none of them */
+#define SCAN_NS (1000 * MS)	  /* modules anyway */
+#define NAMES_NS (500 * MS)	  /* threads give themselves names after they are born */
+#define MAIL_PATIENCE_MS 30
+#define LEASE_SECONDS 3
+#define LEASE_MIN 256
+
+/* Ring for about a quarter of a second of eight busy threads, and no more than --cap. */
+static uint32_t ring_cells(uint64_t rate_mhz, uint64_t cap)
+{
+	uint64_t wanted = rate_mhz > 2000000 ? 4096 : 1024;
+	uint32_t cells = 2;
+
+	while (cells * 2 <= wanted && cells * 2 <= cap)
+		cells *= 2;
+	return cells;
+}
+
+/* Samples that may come without a heartbeat before the clocks stop by themselves. */
+static uint64_t lease_samples(const struct kp_attachment *a)
+{
+	uint64_t per_second = a->options.rate_mhz / 1000 + 1000000000 / a->options.clocks->timer_period_ns + 1;
+	uint64_t threads = a->threads.count ? a->threads.count : 1;
+	uint64_t lease = LEASE_SECONDS * per_second * threads;
+
+	return lease > LEASE_MIN ? lease : LEASE_MIN;
+}
+
+static void heartbeat(struct kp_attachment *a)
+{
+	struct kp_shm_head *head = a->map.head;
+
+	__atomic_store_n(&head->lease, kp_shm_spent(head, a->map.ring) + lease_samples(a), __ATOMIC_RELAXED);
+}
+
+static struct kp_agent_plan make_plan(const struct kp_attachment *a)
+{
+	const struct kp_attachment_options *o = &a->options;
+
+	return (struct kp_agent_plan){
+		.signal = a->target.signal,
+		.depth = o->depth,
+		.cell_count = ring_cells(o->rate_mhz, o->cap),
+		.ticket_max = o->cap,
+		.period_ns = o->clocks->timer_period_ns,
+		.timer_mode = o->clocks->timer_mode,
+		.lease = lease_samples(a),
+	};
+}
+
+/* ---- samples ---- */
+
+static uint64_t period_of(const struct kp_attachment *a, uint8_t source)
+{
+	return source == KP_SOURCE_EVENT ? a->options.clocks->task_period_ns
+					 : a->options.clocks->timer_period_ns;
+}
+
+static pid_t owner_of(const struct kp_attachment *a, const struct kp_ring_record *record)
+{
+	const struct kp_clock *clock = record->source == KP_SOURCE_EVENT ? a->task : a->timer;
+
+	return clock ? clock->ops->owner(clock, record->origin) : 0;
+}
+
+/* A library may have been loaded since the last look. */
+static int learn_modules(struct kp_attachment *a, const struct kp_ring_record *record, struct kp_err *err)
+{
+	uint64_t now = kp_now_ns();
+
+	for (uint16_t i = 0; i < record->depth && !a->unknown_pc; i++)
+		a->unknown_pc = !kp_modules_contain(&a->modules, record->pc[i]);
+	if (!a->unknown_pc || now - a->scan_ns < RESCAN_NS)
+		return 0;
+	a->scan_ns = now;
+	a->unknown_pc = false;
+	return kp_modules_scan(&a->modules, NULL, err);
+}
+
+static int complete(void *ctx, const struct kp_ring_record *record, struct kp_raw_sample *sample,
+		    struct kp_err *err)
+{
+	struct kp_attachment *a = ctx;
+
+	sample->pid = (uint32_t)a->target.pid;
+	sample->tid = (uint32_t)owner_of(a, record);
+	sample->weight_ns = period_of(a, record->source) * (1 + (uint64_t)record->overrun);
+	return learn_modules(a, record, err);
+}
+
+/* ---- facts about the target ---- */
+
+static int put_process(struct kp_attachment *a, struct kp_err *err)
+{
+	struct kp_raw_process record = { .pid = (uint32_t)a->target.pid,
+					 .comm = kp_raw_string(a->target.comm),
+					 .exe = kp_raw_string(a->target.exe) };
+
+	return kp_raw_put_process(a->options.writer, &record, err);
+}
+
+static int put_thread(struct kp_attachment *a, const struct kp_thread *thread, struct kp_err *err)
+{
+	struct kp_raw_thread record = { .pid = (uint32_t)a->target.pid,
+					.tid = (uint32_t)thread->tid,
+					.comm = kp_raw_string(thread->comm) };
+
+	return kp_raw_put_thread(a->options.writer, &record, err);
+}
+
+static int put_clock(struct kp_attachment *a, const struct kp_clock *clock, struct kp_err *err)
+{
+	struct kp_raw_clock record = { .source = (uint32_t)clock->ops->source,
+				       .signal = (uint32_t)a->signal,
+				       .period_ns = clock->period_ns,
+				       .kernel = clock->kernel,
+				       .name = kp_raw_string(clock->ops->name) };
+
+	return kp_raw_put_clock(a->options.writer, &record, err);
+}
+
+/* A thread without a clock is counted by the clock and said at the end; it is no error. */
+static void arm(struct kp_attachment *a, const struct kp_thread *thread, bool timer_too)
+{
+	if (timer_too)
+		a->timer->ops->arm(a->timer, thread->tid, thread->ns_tid, NULL);
+	if (a->task)
+		a->task->ops->arm(a->task, thread->tid, thread->ns_tid, NULL);
+}
+
+static int thread_event(void *ctx, const struct kp_thread *thread, bool came, struct kp_err *err)
+{
+	struct kp_attachment *a = ctx;
+
+	if (came) {
+		arm(a, thread, true);
+		return put_thread(a, thread, err);
+	}
+	a->timer->ops->forget(a->timer, thread->tid);
+	if (a->task)
+		a->task->ops->forget(a->task, thread->tid);
+	return 0;
+}
+
+/* ---- opening ---- */
+
+static int make_clocks(struct kp_attachment *a, struct kp_err *err)
+{
+	const struct kp_clock_plan *plan = a->options.clocks;
+	int r = kp_timer_clock_create(a->map.head, plan->timer_period_ns,
+				      plan->timer_mode == KP_TIMER_SYSCALL ? 2 : 1, &a->timer, err);
+
+	if (r == 0 && plan->task)
+		r = kp_task_clock_create(a->target.pid, a->signal, plan->task_period_ns, &a->task, err);
+	if (r == 0)
+		r = put_clock(a, a->timer, err);
+	if (r == 0 && a->task)
+		r = put_clock(a, a->task, err);
+	return r;
+}
+
+static void begin(struct kp_attachment *a, const struct kp_attachment_options *options)
+{
+	*a = (struct kp_attachment){ .options = *options, .map.fd = -1, .attached_ns = kp_now_ns() };
+}
+
+/* Pages of the ring are touched here, so that no handler has to take the faults. */
+static void touch_ring(struct kp_attachment *a)
+{
+	for (uint64_t at = KP_SHM_RING_OFFSET; at < a->map.bytes; at += 4096)
+		__atomic_fetch_or((uint64_t *)(void *)(a->map.data + at), 0, __ATOMIC_RELAXED);
+}
+
+/* After the injection. armed: threads in the table whose timers it armed already. */
+static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t armed, struct kp_err *err)
+{
+	_cleanup_(kp_freep) pid_t *tids = calloc(armed + 1, sizeof(*tids));
+	int r;
+
+	a->live = true;
+	a->attached_ns = kp_now_ns();
+	a->signal = a->target.signal;
+	kp_drain_init(&a->drain, a->map.ring, a->map.cell_count, a->map.depth, a->options.writer, complete, a);
+	kp_modules_init(&a->modules, a->target.pid, a->options.writer, a->options.pins);
+	a->modules.skip_base = a->map.base;
+	a->modules.skip_end = a->map.base + a->map.bytes;
+	r = tids ? make_clocks(a, err) : kp_fail_nomem(err);
+	for (size_t i = 0; i < armed && r == 0; i++)
+		tids[i] = a->threads.thread[i].tid;
+	if (r == 0)
+		r = kp_timer_clock_adopt(a->timer, mail, tids, armed, err);
+	for (size_t i = 0; i < armed && r == 0; i++)
+		arm(a, &a->threads.thread[i], false);
+	touch_ring(a);
+	heartbeat(a);
+	if (r == 0)
+		r = put_process(a, err);
+	for (size_t i = 0; i < armed && r == 0; i++)
+		r = put_thread(a, &a->threads.thread[i], err);
+	if (r == 0)
+		r = kp_modules_scan(&a->modules, NULL, err);
+	/* Threads born since the list was made. */
+	return r == 0 ? kp_threads_poll(&a->threads, thread_event, a, err) : r;
+}
+
+static int ignore_event(void *ctx, const struct kp_thread *thread, bool came, struct kp_err *err)
+{
+	(void)ctx, (void)thread, (void)came, (void)err;
+	return 0;
+}
+
+static uint64_t random_below(uint64_t limit)
+{
+	uint64_t random = 0;
+
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
+		random = kp_now_ns();
+	return random % limit;
+}
+
+int kp_attachment_open(struct kp_attachment *a, const struct kp_attachment_options *options,
+		       const struct kp_target *target, struct kp_err *err)
+{
+	_cleanup_(kp_freep) struct kp_mail *mail = NULL;
+	struct kp_agent_plan plan;
+	int r;
+
+	begin(a, options);
+	a->target = *target;
+	kp_threads_init(&a->threads, target->pid, target->ns_pid);
+	r = kp_threads_poll(&a->threads, ignore_event, NULL, err);
+	if (r < 0)
+		return r;
+	plan = make_plan(a);
+	mail = calloc(a->threads.count + 1, sizeof(*mail));
+	if (!mail)
+		return kp_fail_nomem(err);
+	for (size_t i = 0; i < a->threads.count; i++)
+		mail[i] = (struct kp_mail){ .op = KP_MAIL_ARM,
+					    .tid = (uint32_t)a->threads.thread[i].ns_tid,
+					    .first_ns = 1 + random_below(plan.period_ns) };
+	r = kp_inject(target, &plan, (struct kp_mail_list){ mail, a->threads.count }, &a->map,
+		      &a->stopped_ns, err);
+	return r < 0 ? r : start(a, mail, a->threads.count, err);
+}
+
+int kp_attachment_launch(struct kp_attachment *a, const struct kp_attachment_options *options,
+			 char *const argv[], void (*before_exec)(void *), void *ctx,
+			 struct kp_err *err)
+{
+	struct kp_agent_plan plan;
+	struct kp_mail mail;
+	int r;
+
+	begin(a, options);
+	plan = make_plan(a);
+	mail = (struct kp_mail){ .op = KP_MAIL_ARM, .first_ns = 1 + random_below(plan.period_ns) };
+	r = kp_launch(argv, options->signal, &plan, &mail, before_exec, ctx, &a->target, &a->map,
+		      &a->stopped_ns, err);
+	if (r != 0)
+		return r;
+	kp_threads_init(&a->threads, a->target.pid, a->target.ns_pid);
+	r = kp_threads_poll(&a->threads, ignore_event, NULL, err);
+	/* The main thread is armed; should there be others already, its mail is in the first place. */
+	return r < 0 ? r : start(a, &mail, a->threads.count ? 1 : 0, err);
+}
+
+/* ---- turns ---- */
+
+/* st_nlink of the task directory is 2 + the number of threads: a cheap look. */
+static bool thread_count_changed(const struct kp_attachment *a)
+{
+	struct stat st;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)a->target.pid);
+	return stat(path, &st) != 0 || st.st_nlink != a->threads.count + 2;
+}
+
+static int look_at_threads(struct kp_attachment *a, uint64_t now, uint64_t elapsed_ns, struct kp_err *err)
+{
+	int r;
+
+	if (now - a->full_poll_ns < FULL_POLL_NS && !thread_count_changed(a))
+		return 0;
+	a->full_poll_ns = now;
+	/* Before a thread is forgotten its samples must be out of the ring. */
+	r = kp_drain_run(&a->drain, elapsed_ns, false, err);
+	return r < 0 ? r : kp_threads_poll(&a->threads, thread_event, a, err);
+}
+
+static int look_at_names(struct kp_attachment *a, uint64_t now, struct kp_err *err)
+{
+	int r = 0;
+
+	if (now - a->names_ns < NAMES_NS && now - a->attached_ns > YOUNG_NS)
+		return 0;
+	a->names_ns = now;
+	for (size_t i = 0; i < a->threads.count && r == 0; i++) {
+		struct kp_thread *thread = &a->threads.thread[i];
+		char comm[sizeof(thread->comm)];
+
+		kp_proc_comm(a->target.pid, thread->tid, comm, sizeof(comm));
+		if (!comm[0] || strcmp(comm, thread->comm) == 0)
+			continue;
+		memcpy(thread->comm, comm, sizeof(comm));
+		r = put_thread(a, thread, err);
+	}
+	return r;
+}
+
+static int look_at_modules(struct kp_attachment *a, uint64_t now, struct kp_err *err)
+{
+	uint64_t due = now - a->attached_ns < YOUNG_NS ? MS : SCAN_NS;
+
+	if (now - a->scan_ns < due)
+		return 0;
+	a->scan_ns = now;
+	return kp_modules_scan(&a->modules, NULL, err);
+}
+
+/* Threads that are to be armed while every armed one sleeps: no handler will do it. */
+static void work_stuck_mail_off(struct kp_attachment *a)
+{
+	uint64_t stopped_ns = 0;
+
+	if (kp_timer_clock_stuck(a->timer, MAIL_PATIENCE_MS) == 0)
+		return;
+	kp_inject_mails(a->target.pid, &a->map, (struct kp_mail_list){ NULL, 0 }, &stopped_ns, NULL);
+	a->stopped_ns += stopped_ns;
+}
+
+int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_err *err)
+{
+	uint64_t now = kp_now_ns();
+	int r = look_at_modules(a, now, err);
+
+	if (r == 0)
+		r = look_at_threads(a, now, elapsed_ns, err);
+	if (r == 0)
+		r = look_at_names(a, now, err);
+	if (r == 0)
+		r = kp_drain_run(&a->drain, elapsed_ns, false, err);
+	if (r < 0)
+		return r;
+	a->timer->ops->serve(a->timer);
+	work_stuck_mail_off(a);
+	heartbeat(a);
+	return 0;
+}
+
+/* ---- closing ---- */
+
+int kp_attachment_close(struct kp_attachment *a, uint64_t elapsed_ns, uint64_t *ret_stopped_ns,
+			struct kp_err *err)
+{
+	int r = 0, drained;
+
+	*ret_stopped_ns = 0;
+	if (!a->live)
+		return 0;
+	a->live = false;
+	/* Samples of an event are named by its descriptor: what is in the ring goes out first. */
+	kp_drain_run(&a->drain, elapsed_ns, false, NULL);
+	__atomic_store_n(&a->map.head->on, 0, __ATOMIC_RELEASE);
+	kp_drain_run(&a->drain, elapsed_ns, false, NULL);
+	if (a->task)
+		a->task->ops->stop(a->task);
+	r = kp_remove(a->target.pid, &a->map, a->map.base, a->map.base + a->map.bytes, a->signal,
+		      ret_stopped_ns, err);
+	drained = kp_drain_run(&a->drain, elapsed_ns, true, r < 0 ? NULL : err);
+	return r < 0 ? r : drained;
+}
+
+void kp_attachment_deinit(struct kp_attachment *a)
+{
+	kp_clock_destroy(a->task);
+	kp_clock_destroy(a->timer);
+	kp_threads_deinit(&a->threads);
+	kp_modules_deinit(&a->modules);
+	kp_shm_map_deinit(&a->map);
+	*a = (struct kp_attachment){ .map.fd = -1 };
+}

@@ -1,0 +1,55 @@
+/*
+ * One profiling session: a target, a window, a raw profile. Runs in a single-threaded process,
+ * which waits in it until the window has ended.
+ */
+#pragma once
+
+#include "common/err.h"
+#include "daemon/clock/choose.h"
+#include "daemon/symbol/pin.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct kp_session_options {
+	pid_t pid;	    /* attach to it; 0: run argv */
+	char *const *argv;  /* NULL-terminated */
+	uint64_t rate_mhz;  /* KP_RATE_MIN_MHZ..KP_RATE_MAX_MHZ */
+	uint32_t depth;	    /* 1..KP_DEPTH_MAX */
+	uint64_t cap;	    /* samples at most, at least 1 */
+	uint64_t duration_ns; /* 0: until the target ends or a signal comes */
+	int signal;	    /* for sampling; 0: choose */
+	enum kp_clock_wish clock;
+	const char *raw_path; /* NULL: the raw profile stays in memory */
+	/* Takes a line about what goes on (no newline); may be NULL. */
+	void (*say)(void *ctx, const char *line);
+	void *ctx;
+};
+
+struct kp_session_result {
+	void *raw; /* the raw profile, whole */
+	size_t raw_size;
+	struct kp_pins *pins;
+	pid_t child;	 /* run: the program, if it still runs (--cap or -d ended the window); else 0 */
+	int exit_status; /* run: as wait(2) gives it, if child is 0 */
+};
+
+/*
+ * Samples until the window ends: the target ends, duration, cap, or SIGINT, SIGTERM or SIGHUP to
+ * this process (attach; with run, those meant for the program are its own or are passed on).
+ *
+ * < 0: nothing was sampled; nothing is left in the target. > 0: KP_LAUNCH_... of attach/inject.h.
+ * 0: *ret is filled in, to be deinited. A problem that came later (disk full, the agent could not
+ * be removed) is said through say() and does not lose what was gathered.
+ */
+int kp_session_run(const struct kp_session_options *options, struct kp_session_result *ret,
+		   struct kp_err *err);
+void kp_session_result_deinit(struct kp_session_result *result);
+
+/* Waits for a program that still runs, passing signals on, and gives its wait status. */
+int kp_session_wait_child(pid_t child);
+
+/* Removes what a killed kitprof left in pid. *ret_found: whether there was anything. */
+int kp_session_cleanup(pid_t pid, bool *ret_found, struct kp_err *err);

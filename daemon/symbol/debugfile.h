@@ -1,0 +1,28 @@
+/*
+ * Where a module's debug information lies when it is not in the module's own file. Only local
+ * files are looked at, and only regular ones.
+ */
+#pragma once
+
+#include "common/err.h"
+#include "daemon/symbol/elffile.h"
+
+/* There is none. */
+#define KP_DEBUGFILE_NONE 1
+
+/*
+ * The separate debug file of file, in this order: DIR/.build-id/ab/cdef.debug for each DIR of
+ * dirs (NULL-terminated); the name in .gnu_debuglink beside the file, in .debug/ there, and in
+ * DIR + the file's directory. By build id the id must be the same; by name the CRC must, and the
+ * build id if both have one. KP_DEBUGFILE_NONE: err says why if one was found and turned down,
+ * else err is left alone.
+ */
+int kp_debugfile_find(const struct kp_elf_file *file, const char *const *dirs,
+		      struct kp_elf_file **ret, struct kp_err *err);
+
+/*
+ * The file that .gnu_debugaltlink of file names (what dwz moved out of several files).
+ * KP_DEBUGFILE_NONE with *ret_wanted: there is such a link, but not the file.
+ */
+int kp_debugfile_find_alt(const struct kp_elf_file *file, const char *const *dirs, bool *ret_wanted,
+			  struct kp_elf_file **ret, struct kp_err *err);

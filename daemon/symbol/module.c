@@ -1,0 +1,260 @@
+/*
+ * A module's files, found and judged: see module.h. Runs in the daemon. A file that is not the
+ * one that ran is worse than none, so the build id decides.
+ */
+#include "daemon/symbol/module.h"
+
+#include "common/cleanup.h"
+#include "daemon/symbol/debugfile.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Build ids are 20 bytes, seldom 8 or 16; what is longer is cut in messages. */
+#define ID_TEXT_BYTES 20
+
+struct id_text {
+	char text[2 * ID_TEXT_BYTES + 1];
+};
+
+static struct id_text id_text(const uint8_t *id, size_t len)
+{
+	struct id_text ret = { "" };
+
+	for (size_t i = 0; i < len && i < ID_TEXT_BYTES; i++)
+		snprintf(ret.text + 2 * i, 3, "%02x", id[i]);
+	return ret;
+}
+
+/* The first thing to say is the one that matters most. */
+__attribute__((format(printf, 2, 3))) static void note(struct kp_module *m, const char *fmt, ...)
+{
+	va_list args;
+
+	if (m->note[0])
+		return;
+	va_start(args, fmt);
+	vsnprintf(m->note, sizeof(m->note), fmt, args);
+	va_end(args);
+}
+
+int kp_module_create(const struct kp_module_file *known, struct kp_module **ret, struct kp_err *err)
+{
+	struct kp_module *m = calloc(1, sizeof(*m));
+	uint8_t *id;
+
+	if (!m)
+		return kp_fail_nomem(err);
+	m->known = *known;
+	m->known.path = strdup(known->path);
+	id = known->build_id_len ? malloc(known->build_id_len) : NULL;
+	m->known.build_id = id;
+	if (!m->known.path || (known->build_id_len && !id)) {
+		kp_module_destroy(m);
+		return kp_fail_nomem(err);
+	}
+	if (id)
+		memcpy(id, known->build_id, known->build_id_len);
+	*ret = m;
+	return 0;
+}
+
+void kp_module_destroy(struct kp_module *m)
+{
+	if (!m)
+		return;
+	kp_module_close(m);
+	free((void *)(uintptr_t)m->known.path);
+	free((void *)(uintptr_t)m->known.build_id);
+	free(m);
+}
+
+bool kp_module_is(const struct kp_module *m, const struct kp_module_file *known)
+{
+	return m->known.build_id_len == known->build_id_len &&
+	       (!known->build_id_len ||
+		memcmp(m->known.build_id, known->build_id, known->build_id_len) == 0) &&
+	       strcmp(m->known.path, known->path) == 0;
+}
+
+void kp_module_close(struct kp_module *m)
+{
+	kp_dwarf_close(m->dwarf);
+	kp_symtab_destroy(m->symtab);
+	kp_elf_file_destroy(m->alt);
+	kp_elf_file_destroy(m->debug);
+	kp_elf_file_destroy(m->file);
+	m->dwarf = NULL;
+	m->symtab = NULL;
+	m->alt = m->debug = m->file = NULL;
+	m->open = false;
+}
+
+/* Takes file as the module's if its build id is the one that ran. */
+static bool judge(struct kp_module *m, struct kp_elf_file *file)
+{
+	const struct kp_module_file *known = &m->known;
+
+	if (known->build_id_len == 0 ||
+	    (file->build_id_len == known->build_id_len &&
+	     memcmp(file->build_id, known->build_id, known->build_id_len) == 0)) {
+		m->file = file;
+		return true;
+	}
+	note(m, "%s: the file is another build than the one that ran (build id %s, not %s)",
+	     known->path,
+	     file->build_id ? id_text(file->build_id, file->build_id_len).text : "none",
+	     id_text(known->build_id, known->build_id_len).text);
+	kp_elf_file_destroy(file);
+	return false;
+}
+
+/* Opens what ran: the image, the pinned file, or what lies at the path now. */
+static int open_file(struct kp_module *m, struct kp_err *err)
+{
+	const struct kp_module_file *known = &m->known;
+	struct kp_elf_file *file = NULL;
+	struct kp_err why = { 0 };
+	int r = 0;
+
+	if (known->image)
+		r = kp_elf_file_open_image(known->image, known->image_size, known->path, &file,
+					   &why);
+	else if (known->fd >= 0)
+		r = kp_elf_file_open_fd(known->fd, known->path, &file, &why);
+	if (r == -KP_ENOMEM)
+		return kp_fail_nomem(err);
+	if (r == 0 && file && judge(m, file))
+		return 0;
+	if (r < 0)
+		note(m, "%s", why.text);
+	if (known->image)
+		return 0;
+	if (known->path[0] != '/') {
+		note(m, "%s: is no file, and there is no image of it", known->path);
+		return 0;
+	}
+	r = kp_elf_file_open(known->path, &file, &why);
+	if (r == -KP_ENOMEM)
+		return kp_fail_nomem(err);
+	if (r < 0)
+		note(m, "%s", why.text);
+	else if (judge(m, file))
+		m->note[0] = '\0'; /* what was wrong with the pinned one does not matter any more */
+	return 0;
+}
+
+static bool has_section(const struct kp_elf_file *file, const char *name, bool with_data)
+{
+	GElf_Shdr shdr;
+
+	return kp_elf_file_section(file, name, &shdr) &&
+	       (!with_data || (shdr.sh_type != SHT_NOBITS && shdr.sh_size > 0));
+}
+
+static bool has_debug_info(const struct kp_elf_file *file)
+{
+	return has_section(file, ".debug_info", true) || has_section(file, ".zdebug_info", true);
+}
+
+static int open_dwarf(struct kp_module *m, const char *const *dirs, struct kp_err *err)
+{
+	const struct kp_elf_file *debug = m->debug ? m->debug : m->file;
+	struct kp_err why = { 0 };
+	bool wants_alt;
+	int r;
+
+	if (!has_debug_info(debug))
+		return 0;
+	r = kp_debugfile_find_alt(debug, dirs, &wants_alt, &m->alt, &why);
+	if (r < 0)
+		return kp_fail_nomem(err);
+	if (r == KP_DEBUGFILE_NONE && wants_alt) {
+		/* libdw would look by itself, and open whatever the file names */
+		note(m, "%s: the file that .gnu_debugaltlink names is missing: no source lines",
+		     debug->path);
+		return 0;
+	}
+	r = kp_dwarf_open(debug, m->alt, m->file, &m->dwarf, &why);
+	if (r == -KP_ENOMEM)
+		return kp_fail_nomem(err);
+	if (r < 0)
+		note(m, "%s", why.text);
+	return 0;
+}
+
+/* The fullest table there is: of the debug file, of the file, the dynamic one. */
+static int open_symtab(struct kp_module *m, struct kp_err *err)
+{
+	const struct {
+		const struct kp_elf_file *file;
+		uint32_t type;
+	} source[] = {
+		{ m->debug, SHT_SYMTAB },
+		{ m->file, SHT_SYMTAB },
+		{ m->file, SHT_DYNSYM },
+	};
+
+	for (size_t i = 0; i < sizeof(source) / sizeof(source[0]); i++) {
+		int r;
+
+		if (!source[i].file)
+			continue;
+		r = kp_symtab_create(source[i].file, source[i].type, &m->symtab, err);
+		if (r < 0)
+			return r;
+		if (kp_symtab_count(m->symtab) > 0) {
+			if (source[i].type == SHT_DYNSYM && !m->dwarf && !m->known.image)
+				note(m, "%s: stripped: only exported functions have names",
+				     m->known.path);
+			return 0;
+		}
+		kp_symtab_destroy(m->symtab);
+		m->symtab = NULL;
+	}
+	return 0;
+}
+
+/* What to look for, where the file itself is not enough. */
+static void note_missing(struct kp_module *m)
+{
+	if (m->dwarf || m->symtab)
+		return;
+	if (m->file->build_id)
+		note(m, "%s: stripped, and there is no debug file for build id %s", m->known.path,
+		     id_text(m->file->build_id, m->file->build_id_len).text);
+	else
+		note(m, "%s: stripped, and without a build id to find a debug file by",
+		     m->known.path);
+}
+
+int kp_module_open(struct kp_module *m, const char *const *debug_dirs, struct kp_err *err)
+{
+	struct kp_err why = { 0 };
+	int r;
+
+	if (m->open)
+		return 0;
+	m->note[0] = '\0';
+	r = open_file(m, err);
+	if (r < 0)
+		return r;
+	m->open = true;
+	if (!m->file)
+		return 0;
+	if (!has_debug_info(m->file) && !m->known.image) {
+		r = kp_debugfile_find(m->file, debug_dirs, &m->debug, &why);
+		if (r < 0)
+			return kp_fail_nomem(err);
+		if (r == KP_DEBUGFILE_NONE && why.text[0])
+			note(m, "%s", why.text);
+	}
+	r = open_dwarf(m, debug_dirs, err);
+	if (r == 0)
+		r = open_symtab(m, err);
+	if (r == 0)
+		note_missing(m);
+	return r;
+}

@@ -1,0 +1,37 @@
+/*
+ * One module that the symbolizer knows: what the raw profile says of it and, while it is open,
+ * its files and indexes.
+ */
+#pragma once
+
+#include "common/err.h"
+#include "daemon/symbol/dwarf.h"
+#include "daemon/symbol/elffile.h"
+#include "daemon/symbol/symbolizer.h"
+#include "daemon/symbol/symtab.h"
+
+#include <stdbool.h>
+
+struct kp_module {
+	struct kp_module_file known; /* path and build_id are the module's own copies */
+	char note[512]; /* "": nothing to say */
+
+	bool open;
+	struct kp_elf_file
+		*file; /* NULL: cannot be used, the note says why; the rest is NULL too */
+	struct kp_elf_file *debug, *alt; /* separate debug file, and what dwz moved out; or NULL */
+	struct kp_symtab *symtab; /* or NULL */
+	struct kp_dwarf *dwarf; /* or NULL */
+};
+
+int kp_module_create(const struct kp_module_file *known, struct kp_module **ret,
+		     struct kp_err *err);
+void kp_module_destroy(struct kp_module *module);
+
+bool kp_module_is(const struct kp_module *module, const struct kp_module_file *known);
+
+/* Opens and indexes what there is, and notes what there is not. < 0 only when out of memory. */
+int kp_module_open(struct kp_module *module, const char *const *debug_dirs, struct kp_err *err);
+
+/* Files and indexes go, the note stays. */
+void kp_module_close(struct kp_module *module);

@@ -1,0 +1,58 @@
+/*
+ * Addresses of modules -> frames. Runs in the daemon after the window (or in `kitprof report`),
+ * in one thread. Files are only read; the network is never used.
+ *
+ * Order of sources for a module: the file itself (pinned descriptor, else the path, taken only if
+ * its build id matches), and for names and lines in addition a separate debug file found by build
+ * id (DIR/.build-id/ab/cdef.debug) or .gnu_debuglink (CRC checked) below the debug directories.
+ */
+#pragma once
+
+#include "common/err.h"
+#include "daemon/symbol/frame.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct kp_symbolizer;
+
+struct kp_symbolizer_options {
+	const char *const *debug_dirs; /* NULL-terminated; NULL: { "/usr/lib/debug" } */
+};
+
+/* What is known of a module's file. Copied by kp_symbolizer_module(), except fd and image. */
+struct kp_module_file {
+	const char *path; /* as the target saw it; "[vdso]" and the like are no files */
+	const uint8_t *build_id; /* GNU build id, or NULL */
+	size_t build_id_len;
+	int fd; /* the pinned file, or -1; borrowed until the symbolizer is destroyed */
+	const void *image; /* the ELF image itself, or NULL; borrowed likewise */
+	size_t image_size;
+};
+
+int kp_symbolizer_create(const struct kp_symbolizer_options *options, struct kp_symbolizer **ret,
+			 struct kp_err *err);
+void kp_symbolizer_destroy(struct kp_symbolizer *s);
+
+/*
+ * Makes a module known; cheap, the file is opened at the first kp_symbolizer_resolve(). The same
+ * path and build id give the same id again.
+ */
+int kp_symbolizer_module(struct kp_symbolizer *s, const struct kp_module_file *file,
+			 uint32_t *ret_module, struct kp_err *err);
+
+/*
+ * Looks up n offsets into the module's file (PC - mapping start + mapping's file offset; for an
+ * image: offset into it), sorted ascending. ret: n entries, valid until kp_symbolizer_destroy().
+ * An address that nothing is known of, or a file that is missing, damaged or another than the one
+ * that ran, is no error: its entries have count 0, and kp_symbolizer_note() says why. < 0 only
+ * when out of memory.
+ */
+int kp_symbolizer_resolve(struct kp_symbolizer *s, uint32_t module, const uint64_t *file_offset,
+			  size_t n, struct kp_frames *ret, struct kp_err *err);
+
+/*
+ * One line in plain words on why the module has no (or poorer) names, e.g. "/usr/bin/x: the file
+ * is another build than the one that ran"; NULL if there is nothing to say. Valid after resolve.
+ */
+const char *kp_symbolizer_note(const struct kp_symbolizer *s, uint32_t module);

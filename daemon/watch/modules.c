@@ -1,0 +1,166 @@
+/* The executable mappings of a target: modules.h. Daemon, session loop. */
+#include "daemon/watch/modules.h"
+
+#include "common/cleanup.h"
+#include "daemon/linux/maps.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define BUILD_ID_MAX 64
+#define IMAGE_MAX (1u << 20) /* bytes of a vdso */
+
+void kp_modules_init(struct kp_modules *modules, pid_t pid, struct kp_raw_writer *writer,
+		     struct kp_pins *pins)
+{
+	*modules = (struct kp_modules){ .pid = pid, .writer = writer, .pins = pins };
+}
+
+void kp_modules_deinit(struct kp_modules *modules)
+{
+	free(modules->module);
+	*modules = (struct kp_modules){ 0 };
+}
+
+static struct kp_known_module as_known(const struct kp_map *map)
+{
+	return (struct kp_known_module){ map->start, map->end, map->offset, map->inode, map->dev };
+}
+
+static bool is_known(const struct kp_modules *modules, const struct kp_map *map)
+{
+	struct kp_known_module wanted = as_known(map);
+
+	for (size_t i = 0; i < modules->count; i++)
+		if (memcmp(&modules->module[i], &wanted, sizeof(wanted)) == 0)
+			return true;
+	return false;
+}
+
+bool kp_modules_contain(const struct kp_modules *modules, uint64_t pc)
+{
+	size_t low = 0, high = modules->count;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (pc >= modules->module[mid].end)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < modules->count && pc >= modules->module[low].start;
+}
+
+/* What the reports call it: the kernel's " (deleted)" is not part of the name. */
+static struct kp_raw_string module_path(const struct kp_map *map)
+{
+	static const char deleted[] = " (deleted)";
+	struct kp_raw_string path = kp_raw_string(map->path[0] ? map->path : "//anon");
+	size_t tail = sizeof(deleted) - 1;
+
+	if (map->inode && path.len > tail && memcmp(path.text + path.len - tail, deleted, tail) == 0)
+		path.len -= (uint32_t)tail;
+	return path;
+}
+
+static int put_module(struct kp_modules *modules, const struct kp_map *map, const uint8_t *build_id,
+		      size_t build_id_len, struct kp_err *err)
+{
+	struct kp_raw_module record = {
+		.pid = (uint32_t)modules->pid,
+		.start = map->start,
+		.end = map->end,
+		.file_offset = map->offset,
+		.path = module_path(map),
+		.build_id = { (const char *)build_id, (uint32_t)build_id_len },
+	};
+
+	return kp_raw_put_module(modules->writer, &record, err);
+}
+
+static int add_file(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err)
+{
+	struct kp_raw_string path = module_path(map);
+	int fd = kp_map_open_file(modules->pid, map), r;
+	uint8_t build_id[BUILD_ID_MAX];
+	size_t len = fd >= 0 ? kp_build_id_read(fd, build_id, sizeof(build_id)) : 0;
+
+	r = put_module(modules, map, build_id, len, err);
+	if (fd < 0)
+		return r;
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	return kp_pins_take(modules->pins, path.text, path.len, build_id, len, fd, err);
+}
+
+/* The vdso is no file: its image goes into the profile. */
+static int add_image(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err)
+{
+	size_t size = map->end - map->start, len;
+	_cleanup_(kp_freep) void *image = size <= IMAGE_MAX ? malloc(size) : NULL;
+	struct iovec local = { image, size };
+	struct iovec remote = { (void *)(uintptr_t)map->start, size };
+	struct kp_raw_image record = { .path = module_path(map) };
+	uint8_t build_id[BUILD_ID_MAX];
+	int r;
+
+	if (!image || process_vm_readv(modules->pid, &local, 1, &remote, 1, 0) != (ssize_t)size)
+		return put_module(modules, map, NULL, 0, err);
+	len = kp_build_id_of_image(image, size, build_id, sizeof(build_id));
+	record.bytes = (struct kp_raw_string){ image, (uint32_t)size };
+	r = put_module(modules, map, build_id, len, err);
+	return r < 0 ? r : kp_raw_put_image(modules->writer, &record, err);
+}
+
+static int add(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err)
+{
+	if (strcmp(map->path, "[vdso]") == 0)
+		return add_image(modules, map, err);
+	if (map->inode && map->path[0] == '/')
+		return add_file(modules, map, err);
+	return put_module(modules, map, NULL, 0, err);
+}
+
+static bool is_ours(const struct kp_modules *modules, const struct kp_map *map)
+{
+	return map->start >= modules->skip_base && map->end <= modules->skip_end;
+}
+
+int kp_modules_scan(struct kp_modules *modules, size_t *ret_new, struct kp_err *err)
+{
+	_cleanup_(kp_maps_deinit) struct kp_maps maps = { 0 };
+	_cleanup_(kp_freep) struct kp_known_module *now = NULL;
+	size_t count = 0, added = 0;
+
+	if (ret_new)
+		*ret_new = 0;
+	if (kp_maps_init(&maps, modules->pid, 0, NULL) < 0)
+		return 0;
+	now = calloc(maps.count + 1, sizeof(*now));
+	if (!now)
+		return kp_fail_nomem(err);
+	for (size_t i = 0; i < maps.count; i++) {
+		const struct kp_map *map = &maps.map[i];
+		int r;
+
+		if (!map->exec || is_ours(modules, map))
+			continue;
+		now[count++] = as_known(map);
+		if (is_known(modules, map))
+			continue;
+		added++;
+		r = add(modules, map, err);
+		if (r < 0)
+			return r;
+	}
+	free(modules->module);
+	modules->module = kp_take(now);
+	modules->count = count;
+	if (ret_new)
+		*ret_new = added;
+	return 0;
+}

@@ -1,0 +1,38 @@
+/*
+ * The threads of a target: who is there, who came, who went. By reading /proc/PID/task; runs in the
+ * session loop.
+ */
+#pragma once
+
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct kp_thread {
+	pid_t tid;    /* in the daemon's pid namespace */
+	pid_t ns_tid; /* in its own */
+	char comm[64];
+};
+
+struct kp_threads {
+	pid_t pid;
+	bool own_namespace; /* ids in the target's pid namespace differ from ours */
+	struct kp_thread *thread; /* ascending by tid */
+	size_t count, room;
+	uint64_t seen; /* different threads so far */
+};
+
+/* Called for each thread that came (after it is in the table) and that went (before it leaves). */
+typedef int (*kp_thread_event_fn)(void *ctx, const struct kp_thread *thread, bool came,
+				  struct kp_err *err);
+
+/* ns_pid: the target's pid in its own namespace. */
+void kp_threads_init(struct kp_threads *threads, pid_t pid, pid_t ns_pid);
+void kp_threads_deinit(struct kp_threads *threads);
+
+/* Compares with /proc. A target that is gone is no error: all its threads went. */
+int kp_threads_poll(struct kp_threads *threads, kp_thread_event_fn event, void *ctx,
+		    struct kp_err *err);
