@@ -1,0 +1,448 @@
+/*
+ * Unit tests of the collector: raw profiles built in memory, with an ELF image that gives names.
+ */
+#include "daemon/profile/collect.h"
+#include "common/unwind/fp.h"
+#include "proto/ring.h"
+#include "tests/golden/tiny_elf.h"
+#include "tests/support/test.h"
+#include "tests/unit/profile/raw_memory.h"
+
+#include <stdio.h>
+
+#define APP UINT64_C(0x555500000000)
+#define LIB UINT64_C(0x7f0000000000)
+
+static const uint8_t app_id[TINY_BUILD_ID_BYTES] = "collect's own id";
+static struct kp_err err;
+static struct raw_memory *raw;
+
+/* The functions of app, 0x10 bytes each. */
+enum { START, MAIN, WORK, LEAF, FUNCTIONS };
+
+static uint64_t code(uint32_t function, uint32_t offset)
+{
+	return APP + TINY_TEXT_OFFSET + 0x10 * function + offset;
+}
+
+static void process(uint32_t pid, const char *comm, const char *exe)
+{
+	struct kp_raw_process r = { pid, kp_raw_string(comm), kp_raw_string(exe) };
+
+	cr_assert_eq(kp_raw_put_process(&raw->writer, &r, &err), 0);
+}
+
+static void thread(uint32_t pid, uint32_t tid, const char *comm)
+{
+	struct kp_raw_thread r = { pid, tid, kp_raw_string(comm) };
+
+	cr_assert_eq(kp_raw_put_thread(&raw->writer, &r, &err), 0);
+}
+
+static void module(uint32_t pid, uint64_t start, uint64_t end, const char *path)
+{
+	struct kp_raw_module r = {
+		.pid = pid, .start = start, .end = end, .path = kp_raw_string(path)
+	};
+
+	if (strcmp(path, "/no/app") == 0)
+		r.build_id = (struct kp_raw_string){ (const char *)app_id, sizeof(app_id) };
+	cr_assert_eq(kp_raw_put_module(&raw->writer, &r, &err), 0);
+}
+
+static void image(void)
+{
+	static const char *const name[FUNCTIONS] = { "_start", "main", "work", "leaf" };
+	static uint8_t bytes[4096];
+	struct tiny_symbol symbol[FUNCTIONS];
+	struct kp_raw_image r = { kp_raw_string("/no/app"), { (const char *)bytes, 0 } };
+
+	for (uint32_t i = 0; i < FUNCTIONS; i++)
+		symbol[i] = (struct tiny_symbol){ name[i], TINY_TEXT_OFFSET + 0x10 * i, 0x10 };
+	r.bytes.len = (uint32_t)tiny_elf(bytes, sizeof(bytes), symbol, FUNCTIONS, app_id);
+	cr_assert_gt(r.bytes.len, 0);
+	cr_assert_eq(kp_raw_put_image(&raw->writer, &r, &err), 0);
+}
+
+/* Process 1, thread 1, app with names and a library without. */
+static void begin(void)
+{
+	raw = raw_memory_create();
+	process(1, "app", "/no/app");
+	thread(1, 1, "app");
+	image();
+	module(1, LIB, LIB + 0x10000, "/no/lib.so");
+	module(1, APP, APP + 0x1000, "/no/app");
+}
+
+/* Leaf first, up to 0. */
+static void sample(uint32_t pid, uint32_t tid, enum kp_walk_end end, const uint64_t *pc)
+{
+	struct kp_raw_sample r = { .pid = pid,
+				   .tid = tid,
+				   .weight_ns = 1000,
+				   .source = KP_SOURCE_TIMER,
+				   .walk_end = (uint8_t)end,
+				   .pc = pc };
+
+	while (pc[r.depth])
+		r.depth++;
+	cr_assert_eq(kp_raw_put_sample(&raw->writer, &r, &err), 0);
+}
+#define PCS(...)                                                                                   \
+	(const uint64_t[])                                                                         \
+	{                                                                                          \
+		__VA_ARGS__, 0                                                                     \
+	}
+
+static void end(uint64_t kept)
+{
+	struct kp_raw_end r = { .window_ns = 5000, .why = KP_RAW_END_TIME };
+
+	r.lost = (struct kp_raw_lost){ .taken = kept + 7,
+				       .kept = kept,
+				       .dropped_full = 4,
+				       .dropped_cap = 1,
+				       .abandoned = 1,
+				       .bad = 1 };
+	cr_assert_eq(kp_raw_put_end(&raw->writer, &r, &err), 0);
+}
+
+static char remarks[4096];
+
+static void remark(void *ctx, const char *line)
+{
+	(void)ctx;
+	strcat(strcat(remarks, line), "\n");
+}
+
+static struct kp_profile *collect(void)
+{
+	static const char *const no_dirs[] = { NULL };
+	struct kp_collect_options options = { .name = "test.kitprof",
+					      .debug_dirs = no_dirs,
+					      .remark = remark };
+	struct kp_profile *p = NULL;
+
+	remarks[0] = 0;
+	cr_assert_eq(kp_collect(raw->words, raw->size, &options, &p, &err), 0);
+	return p;
+}
+
+/* The stack of a sample as text, root first: "main;work", with a "+" for each further line. */
+static const char *path(const struct kp_profile *p, uint32_t number)
+{
+	static char text[4096];
+	uint32_t stack = p->samples[number].stack;
+
+	text[0] = 0;
+	for (; stack; stack = p->stacks[stack].parent) {
+		const struct kp_location *l = &p->locations[p->stacks[stack].location];
+		char longer[sizeof(text)];
+
+		cr_assert_eq(l->line_count, 1);
+		snprintf(longer, sizeof(longer), "%s%s%.2000s",
+			 p->strings[p->functions[p->lines[l->first_line].function].name],
+			 *text ? ";" : "", text);
+		strcpy(text, longer);
+	}
+	return text;
+}
+
+static void finish(struct kp_profile *p)
+{
+	kp_profile_destroy(p);
+	free(raw);
+}
+
+Test(collect, names_the_leaf_by_its_pc_and_callers_by_the_call)
+{
+	struct kp_profile *p;
+
+	begin();
+	/* A call at the end of main returns to the first byte of work. */
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 0), code(WORK, 0), code(MAIN, 1)));
+	end(1);
+	p = collect();
+	cr_assert_str_eq(path(p, 0), "main;main;leaf");
+	cr_assert_eq(p->locations[p->stacks[p->samples[0].stack].location].address, code(LEAF, 0));
+	cr_assert_eq(p->samples[0].value[0], 1);
+	cr_assert_eq(p->samples[0].value[1], 1000);
+	cr_assert_eq(p->default_value, 1);
+	finish(p);
+}
+
+Test(collect, shows_code_without_names)
+{
+	struct kp_profile *p;
+
+	begin();
+	module(1, 0x10000, 0x20000, "//anon");
+	module(1, 0x30000, 0x40000, "[vdso]");
+	module(1, 0x50000, 0x60000, "/no/gone.so (deleted)");
+	sample(1, 1, KP_WALK_ROOT, PCS(LIB + 0x123));
+	sample(1, 1, KP_WALK_ROOT, PCS(0x10020));
+	sample(1, 1, KP_WALK_ROOT, PCS(0x30040));
+	sample(1, 1, KP_WALK_ROOT, PCS(0x50040));
+	sample(1, 1, KP_WALK_ROOT, PCS(0x70000));
+	sample(1, 1, KP_WALK_ROOT, PCS(0x80000, code(MAIN, 2)));
+	end(6);
+	p = collect();
+	cr_assert_str_eq(path(p, 0), "[lib.so+0x123]");
+	cr_assert_str_eq(path(p, 1), "[anon]");
+	cr_assert_str_eq(path(p, 2), "[vdso+0x40]");
+	cr_assert_str_eq(path(p, 3), "[gone.so+0x40]");
+	cr_assert_str_eq(path(p, 4), "[unknown]");
+	cr_assert_str_eq(path(p, 5), "main;[unknown]");
+	cr_assert_eq(p->truth.frames, 7);
+	cr_assert_eq(p->truth.unnamed_frames, 6);
+	cr_assert_not_null(strstr(remarks, "/no/lib.so"));
+	cr_assert_null(strstr(remarks, "anon"));
+	finish(p);
+}
+
+Test(collect, later_module_replaces_from_there_on)
+{
+	struct kp_profile *p;
+
+	begin();
+	sample(1, 1, KP_WALK_ROOT, PCS(LIB + 0x2010));
+	module(1, LIB + 0x2000, LIB + 0x3000, "/no/plugin.so");
+	sample(1, 1, KP_WALK_ROOT, PCS(LIB + 0x2010));
+	sample(1, 1, KP_WALK_ROOT, PCS(LIB + 0x3010));
+	end(3);
+	p = collect();
+	cr_assert_str_eq(path(p, 0), "[lib.so+0x2010]");
+	cr_assert_str_eq(path(p, 1), "[plugin.so+0x10]");
+	cr_assert_str_eq(path(p, 2), "[lib.so+0x3010]");
+	finish(p);
+}
+
+Test(collect, exec_of_another_program_forgets_what_was_mapped)
+{
+	struct kp_profile *p;
+
+	begin();
+	sample(1, 1, KP_WALK_ROOT, PCS(LIB + 0x10));
+	process(1, "renamed", "/no/app");
+	sample(1, 1, KP_WALK_ROOT, PCS(LIB + 0x10));
+	process(1, "other", "/no/other");
+	sample(1, 1, KP_WALK_ROOT, PCS(LIB + 0x10));
+	end(3);
+	p = collect();
+	cr_assert_eq(p->sample_count, 3);
+	cr_assert_str_eq(path(p, 1), "[lib.so+0x10]");
+	cr_assert_str_eq(p->strings[p->labels[p->samples[1].label].comm], "renamed");
+	cr_assert_str_eq(path(p, 2), "[unknown]");
+	cr_assert_str_eq(p->strings[p->truth.main_comm], "app");
+	finish(p);
+}
+
+Test(collect, processes_have_their_own_address_spaces)
+{
+	struct kp_profile *p;
+
+	begin();
+	process(2, "child", "/no/app");
+	module(2, APP, APP + 0x1000, "/no/app");
+	sample(2, 2, KP_WALK_ROOT, PCS(code(LEAF, 1)));
+	sample(2, 2, KP_WALK_ROOT, PCS(LIB + 1));
+	sample(3, 3, KP_WALK_ROOT, PCS(code(LEAF, 1))); /* of a process that nobody told of */
+	end(3);
+	p = collect();
+	cr_assert_str_eq(path(p, 0), "leaf");
+	cr_assert_str_eq(path(p, 1), "[unknown]");
+	cr_assert_str_eq(path(p, 2), "[unknown]");
+	cr_assert_str_eq(p->strings[p->labels[p->samples[0].label].thread_name], "child");
+	cr_assert_eq(p->labels[p->samples[2].label].pid, 3);
+	cr_assert_eq(p->labels[p->samples[2].label].comm, 0);
+	finish(p);
+}
+
+Test(collect, a_thread_bears_its_name_of_the_time)
+{
+	struct kp_profile *p;
+
+	begin();
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1)));
+	thread(1, 1, "busy");
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1)));
+	end(2);
+	p = collect();
+	cr_assert_eq(p->sample_count, 2);
+	cr_assert_eq(p->samples[0].stack, p->samples[1].stack);
+	cr_assert_str_eq(p->strings[p->labels[p->samples[0].label].thread_name], "app");
+	cr_assert_str_eq(p->strings[p->labels[p->samples[1].label].thread_name], "busy");
+	finish(p);
+}
+
+/* The rule of collect.c: whole by how the walk ended, or by what the outermost frames are. */
+Test(collect, marks_stacks_that_are_not_whole)
+{
+	struct kp_profile *p;
+
+	begin();
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1), code(WORK, 1)));
+	sample(1, 1, KP_WALK_ZERO_PC, PCS(code(LEAF, 2), code(WORK, 1)));
+	sample(1, 1, KP_WALK_MISALIGNED, PCS(code(LEAF, 3), code(WORK, 1)));
+	sample(1, 1, KP_WALK_DEPTH, PCS(code(LEAF, 4), code(WORK, 1)));
+	sample(1, 1, KP_WALK_UNREADABLE, PCS(code(LEAF, 5), code(START, 2)));
+	sample(1, 1, KP_WALK_BAD_PC, PCS(code(LEAF, 6), code(MAIN, 2), LIB + 5));
+	sample(1, 1, KP_WALK_TOO_FAR, PCS(code(LEAF, 7), code(MAIN, 2)));
+	sample(1, 1, KP_WALK_TOO_FAR, PCS(code(MAIN, 3)));
+	end(8);
+	p = collect();
+	cr_assert_str_eq(path(p, 0), "work;leaf");
+	cr_assert_str_eq(path(p, 1), "work;leaf");
+	cr_assert_str_eq(path(p, 2), "[truncated];work;leaf");
+	cr_assert_str_eq(path(p, 3), "[truncated];work;leaf");
+	cr_assert_str_eq(path(p, 4), "_start;leaf");
+	cr_assert_str_eq(path(p, 5), "[lib.so+0x4];main;leaf");
+	cr_assert_str_eq(path(p, 6), "[truncated];main;leaf");
+	cr_assert_str_eq(path(p, 7), "[truncated];main");
+	cr_assert_eq(p->truth.truncated, 4);
+	cr_assert_eq(p->truth.frames, 16);
+	finish(p);
+}
+
+Test(collect, puts_the_program_first_among_the_mappings)
+{
+	struct kp_profile *p;
+
+	begin();
+	sample(1, 1, KP_WALK_ROOT, PCS(LIB + 0x10));
+	end(1);
+	p = collect();
+	cr_assert_eq(p->mapping_count, 3);
+	cr_assert_str_eq(p->strings[p->mappings[1].filename], "/no/app");
+	cr_assert_eq(p->mappings[1].start, APP);
+	cr_assert_str_eq(p->strings[p->mappings[1].build_id],
+			 "636f6c6c6563742773206f776e20696400000000");
+	cr_assert_str_eq(p->strings[p->mappings[2].filename], "/no/lib.so");
+	finish(p);
+}
+
+Test(collect, accounts_for_what_was_lost)
+{
+	struct kp_raw_clock clock = { .source = KP_SOURCE_TIMER,
+				      .signal = 27,
+				      .period_ns = 1000,
+				      .name = kp_raw_string("cpu-timer") };
+	struct kp_profile *p;
+
+	begin();
+	cr_assert_eq(kp_raw_put_clock(&raw->writer, &clock, &err), 0);
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1)));
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1)));
+	end(2);
+	p = collect();
+	cr_assert_eq(p->truth.kept, 2);
+	cr_assert_eq(p->truth.taken, 9);
+	cr_assert_eq(p->truth.dropped_full, 4);
+	cr_assert_eq(p->truth.explained_ns, 2000);
+	cr_assert_eq(p->truth.why, KP_RAW_END_TIME);
+	cr_assert_eq(p->truth.clock_count, 1);
+	cr_assert_eq(p->truth.clock[0].samples, 2);
+	cr_assert_str_eq(p->strings[p->truth.clock[0].name], "cpu-timer");
+	cr_assert_str_eq(remarks, "");
+	finish(p);
+}
+
+Test(collect, says_when_samples_are_missing_from_the_file)
+{
+	struct kp_profile *p;
+
+	begin();
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1)));
+	end(3);
+	p = collect();
+	cr_assert_eq(p->truth.kept, 1);
+	cr_assert_not_null(strstr(remarks, "has 1 samples, but its END record speaks of 3"));
+	finish(p);
+}
+
+/* Whatever is left of a file, it gives a profile of it or a plain refusal, and a remark. */
+Test(collect, shows_what_every_prefix_of_a_file_has)
+{
+	static const char *const no_dirs[] = { NULL };
+	struct kp_collect_options options = { .name = "test.kitprof",
+					      .debug_dirs = no_dirs,
+					      .remark = remark };
+	uint64_t samples = 0;
+
+	begin();
+	for (int i = 0; i < 3; i++)
+		sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1), code(MAIN, 1)));
+	end(3);
+	for (size_t size = 0; size < raw->size; size++) {
+		struct kp_profile *p = NULL;
+		int r;
+
+		remarks[0] = 0;
+		r = kp_collect(raw->words, size, &options, &p, &err);
+		if (size < sizeof(struct kp_raw_file_header)) {
+			cr_assert_eq(r, -KP_EBADDATA);
+			continue;
+		}
+		cr_assert_eq(r, 0);
+		cr_assert_not_null(strstr(remarks, "test.kitprof"));
+		cr_assert_not_null(strstr(remarks, "offset"));
+		cr_assert_eq(p->truth.why, 0);
+		cr_assert_geq(p->truth.kept, samples);
+		samples = p->truth.kept;
+		kp_profile_destroy(p);
+	}
+	cr_assert_eq(samples, 3);
+	free(raw);
+}
+
+Test(collect, shows_what_comes_before_damage)
+{
+	struct kp_profile *p;
+	size_t good;
+
+	begin();
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1)));
+	good = raw->size;
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1)));
+	((struct kp_raw_head *)((char *)raw->words + good))->size = 3;
+	p = collect();
+	cr_assert_eq(p->truth.kept, 1);
+	cr_assert_not_null(strstr(remarks, "what comes before is shown"));
+	finish(p);
+}
+
+Test(collect, refuses_other_files)
+{
+	static const uint64_t words[4] = { 1, 2, 3, 4 };
+	struct kp_collect_options options = { .name = "other" };
+	struct kp_profile *p = NULL;
+
+	cr_assert_eq(kp_collect(words, sizeof(words), &options, &p, &err), -KP_EBADDATA);
+	cr_assert_null(p);
+	cr_assert_not_null(strstr(err.text, "other"));
+}
+
+/* Any byte of the file may be anything: no crash, and sums that hold. Runs under ASan too. */
+Test(collect, survives_flipped_bytes)
+{
+	static const char *const no_dirs[] = { NULL };
+	struct kp_collect_options options = { .name = "test.kitprof", .debug_dirs = no_dirs };
+
+	begin();
+	sample(1, 1, KP_WALK_DEPTH, PCS(code(LEAF, 1), code(MAIN, 1), LIB + 7));
+	end(1);
+	for (size_t at = sizeof(struct kp_raw_file_header); at < raw->size; at++) {
+		struct kp_profile *p = NULL;
+		uint8_t *byte = (uint8_t *)raw->words + at, was = *byte;
+
+		*byte ^= (uint8_t)(1 + at * 7 % 255);
+		if (kp_collect(raw->words, raw->size, &options, &p, &err) == 0)
+			cr_assert_eq(p->truth.taken - p->truth.kept,
+				     p->truth.dropped_full + p->truth.dropped_cap +
+					     p->truth.abandoned + p->truth.bad);
+		kp_profile_destroy(p);
+		*byte = was;
+	}
+	free(raw);
+}
