@@ -51,9 +51,10 @@ static int identify(const siginfo_t *info, struct tick *ret)
 		ret->overrun = (uint32_t)info->si_overrun;
 		return 1;
 	case POLL_IN:
+		/* Where timers are the clock, an event only wakes the handler to look for mail. */
 		ret->source = KP_SOURCE_EVENT;
 		ret->origin = (uint32_t)info->si_fd;
-		return 1;
+		return kp_shm.timer_mode == KP_TIMER_SYSCALL;
 	case SI_USER:
 		ret->source = KP_SOURCE_EVENT;
 		ret->origin = ORIGIN_UNKNOWN;

@@ -27,8 +27,9 @@ int kp_clock_choose(enum kp_clock_wish wish, uint64_t rate_mhz, struct kp_clock_
 {
 	uint64_t period = UINT64_C(1000000000000) / rate_mhz, tick = kp_kernel_tick_ns();
 	struct kp_err why;
+	bool events = kp_task_clock_probe(&why) == 0;
 
-	*ret = (struct kp_clock_plan){ .timer_mode = KP_TIMER_ALL, .timer_period_ns = period };
+	*ret = (struct kp_clock_plan){ .timer_mode = KP_TIMER_ALL, .timer_period_ns = period, .nudge = events };
 	if (wish == KP_CLOCK_TIMER || (wish == KP_CLOCK_AUTO && period >= tick)) {
 		if (period < tick)
 			snprintf(ret->why, sizeof(ret->why),
@@ -36,7 +37,7 @@ int kp_clock_choose(enum kp_clock_wish wish, uint64_t rate_mhz, struct kp_clock_
 				 1e9 / (double)tick);
 		return 0;
 	}
-	if (kp_task_clock_probe(&why) < 0) {
+	if (!events) {
 		if (wish == KP_CLOCK_TASK) {
 			if (err)
 				*err = why;
@@ -48,6 +49,7 @@ int kp_clock_choose(enum kp_clock_wish wish, uint64_t rate_mhz, struct kp_clock_
 		return 0;
 	}
 	ret->task = true;
+	ret->nudge = false;
 	ret->task_period_ns = period;
 	ret->timer_mode = KP_TIMER_SYSCALL;
 	ret->timer_period_ns = beside_tick(tick);

@@ -17,6 +17,7 @@ struct kp_clock_plan {
 	uint64_t task_period_ns;
 	enum kp_timer_mode timer_mode;
 	uint64_t timer_period_ns;
+	bool nudge; /* events may at least wake a new thread's handler, to arm its timer */
 	char why[256]; /* one line: why this rung and not a better one; "" if nothing is missing */
 };
 

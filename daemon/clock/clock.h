@@ -62,6 +62,9 @@ int kp_timer_clock_adopt(struct kp_clock *clock, const struct kp_mail *mail, con
  */
 size_t kp_timer_clock_stuck(const struct kp_clock *clock, uint64_t patience_ms);
 
+/* Whether nothing is to be done for the thread any more: it is armed, failed or not known. */
+bool kp_timer_clock_is_settled(const struct kp_clock *clock, pid_t tid);
+
 /*
  * The task-clock software event of perf, one per thread, opened by the daemon: user time only
  * (exclude_kernel), so that it never makes a system call return EINTR; gone when the daemon dies

@@ -212,3 +212,11 @@ size_t kp_timer_clock_stuck(const struct kp_clock *clock, uint64_t patience_ms)
 	}
 	return stuck;
 }
+
+bool kp_timer_clock_is_settled(const struct kp_clock *clock, pid_t tid)
+{
+	const struct timer_clock *c = (const struct timer_clock *)clock;
+	const struct kp_clock_thread *thread = kp_thread_table_find(&c->threads, tid);
+
+	return !thread || thread->state == KP_THREAD_ARMED || thread->state == KP_THREAD_FAILED;
+}

@@ -17,6 +17,7 @@
 #define SCAN_NS (1000 * MS)	  /* modules anyway */
 #define NAMES_NS (500 * MS)	  /* threads give themselves names after they are born */
 #define MAIL_PATIENCE_MS 30
+#define NUDGE_NS (1 * MS)	  /* CPU time of a new thread until its timer is armed, about */
 #define LEASE_SECONDS 3
 #define LEASE_MIN 256
 
@@ -149,12 +150,24 @@ static int thread_event(void *ctx, const struct kp_thread *thread, bool came, st
 
 	if (came) {
 		arm(a, thread, true);
+		if (a->nudge)
+			a->nudge->ops->arm(a->nudge, thread->tid, thread->ns_tid, NULL);
 		return put_thread(a, thread, err);
 	}
 	a->timer->ops->forget(a->timer, thread->tid);
 	if (a->task)
 		a->task->ops->forget(a->task, thread->tid);
+	if (a->nudge)
+		a->nudge->ops->forget(a->nudge, thread->tid);
 	return 0;
+}
+
+/* An event that has done its work would only cost time. */
+static void end_nudges(struct kp_attachment *a)
+{
+	for (size_t i = 0; a->nudge && i < a->threads.count; i++)
+		if (kp_timer_clock_is_settled(a->timer, a->threads.thread[i].tid))
+			a->nudge->ops->forget(a->nudge, a->threads.thread[i].tid);
 }
 
 /* ---- opening ---- */
@@ -167,6 +180,8 @@ static int make_clocks(struct kp_attachment *a, struct kp_err *err)
 
 	if (r == 0 && plan->task)
 		r = kp_task_clock_create(a->target.pid, a->signal, plan->task_period_ns, &a->task, err);
+	if (r == 0 && plan->nudge)
+		r = kp_task_clock_create(a->target.pid, a->signal, NUDGE_NS, &a->nudge, err);
 	if (r == 0)
 		r = put_clock(a, a->timer, err);
 	if (r == 0 && a->task)
@@ -275,9 +290,9 @@ int kp_attachment_launch(struct kp_attachment *a, const struct kp_attachment_opt
 	if (r != 0)
 		return r;
 	kp_threads_init(&a->threads, a->target.pid, a->target.ns_pid);
-	r = kp_threads_poll(&a->threads, ignore_event, NULL, err);
-	/* The main thread is armed; should there be others already, its mail is in the first place. */
-	return r < 0 ? r : start(a, &mail, a->threads.count ? 1 : 0, err);
+	/* The main thread is armed; others that were born since are found by start(). */
+	r = kp_threads_add(&a->threads, a->target.pid, err);
+	return r < 0 ? r : start(a, &mail, 1, err);
 }
 
 /* ---- turns ---- */
@@ -359,6 +374,7 @@ int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_e
 	if (r < 0)
 		return r;
 	a->timer->ops->serve(a->timer);
+	end_nudges(a);
 	work_stuck_mail_off(a);
 	heartbeat(a);
 	return 0;
@@ -381,6 +397,8 @@ int kp_attachment_close(struct kp_attachment *a, uint64_t elapsed_ns, uint64_t *
 	kp_drain_run(&a->drain, elapsed_ns, false, NULL);
 	if (a->task)
 		a->task->ops->stop(a->task);
+	if (a->nudge)
+		a->nudge->ops->stop(a->nudge);
 	r = kp_remove(a->target.pid, &a->map, a->map.base, a->map.base + a->map.bytes, a->signal,
 		      ret_stopped_ns, err);
 	drained = kp_drain_run(&a->drain, elapsed_ns, true, r < 0 ? NULL : err);
@@ -389,6 +407,7 @@ int kp_attachment_close(struct kp_attachment *a, uint64_t elapsed_ns, uint64_t *
 
 void kp_attachment_deinit(struct kp_attachment *a)
 {
+	kp_clock_destroy(a->nudge);
 	kp_clock_destroy(a->task);
 	kp_clock_destroy(a->timer);
 	kp_threads_deinit(&a->threads);

@@ -31,7 +31,8 @@ struct kp_attachment {
 	int signal;
 	struct kp_shm_map map;
 	struct kp_clock *timer;
-	struct kp_clock *task; /* NULL: timers only */
+	struct kp_clock *task;	/* NULL: timers only */
+	struct kp_clock *nudge; /* timers only: events that run a new thread's handler once, or NULL */
 	struct kp_threads threads;
 	struct kp_modules modules;
 	struct kp_drain drain;

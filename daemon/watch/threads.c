@@ -49,6 +49,15 @@ static int insert(struct kp_threads *threads, size_t at, pid_t tid, struct kp_er
 	return 0;
 }
 
+int kp_threads_add(struct kp_threads *threads, pid_t tid, struct kp_err *err)
+{
+	size_t at = 0;
+
+	while (at < threads->count && threads->thread[at].tid < tid)
+		at++;
+	return insert(threads, at, tid, err);
+}
+
 static void drop(struct kp_threads *threads, size_t at)
 {
 	struct kp_thread *thread = &threads->thread[at];

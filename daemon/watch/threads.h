@@ -33,6 +33,9 @@ typedef int (*kp_thread_event_fn)(void *ctx, const struct kp_thread *thread, boo
 void kp_threads_init(struct kp_threads *threads, pid_t pid, pid_t ns_pid);
 void kp_threads_deinit(struct kp_threads *threads);
 
+/* Puts in a thread that is known to be there, without an event. */
+int kp_threads_add(struct kp_threads *threads, pid_t tid, struct kp_err *err);
+
 /* Compares with /proc. A target that is gone is no error: all its threads went. */
 int kp_threads_poll(struct kp_threads *threads, kp_thread_event_fn event, void *ctx,
 		    struct kp_err *err);
