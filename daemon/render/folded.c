@@ -119,25 +119,27 @@ static void free_lines(struct line *line, uint32_t n)
 	free(line);
 }
 
-/* The text of a line without its weight, or NULL when out of memory. */
-static char *make_text(const struct kp_profile *p, const struct kp_tree *tree, uint32_t leaf,
-		       uint32_t *path)
+/* The text of a line without its weight, malloc'd. */
+static int make_text(const struct kp_profile *p, const struct kp_tree *tree, uint32_t leaf,
+		     uint32_t *path, char **ret, struct kp_err *err)
 {
-	char *text = NULL, *space;
+	char *space;
 	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out;
+	int r;
 
+	*ret = NULL;
+	out = open_memstream(ret, &size);
 	if (!out)
-		return NULL;
+		return kp_fail_nomem(err);
 	put_path(out, p, tree, leaf, path);
-	if (fclose(out) != 0) {
-		free(text);
-		return NULL;
-	}
-	space = space_before_number(text);
+	r = kp_text_close(out, ret, err);
+	if (r < 0)
+		return r;
+	space = space_before_number(*ret);
 	if (space)
 		*space = '_';
-	return text;
+	return 0;
 }
 
 static int make_lines(const struct kp_profile *p, const struct kp_tree *tree, struct line *line,
@@ -145,15 +147,17 @@ static int make_lines(const struct kp_profile *p, const struct kp_tree *tree, st
 {
 	_cleanup_(kp_freep) uint32_t *path = calloc(tree->count, sizeof(*path));
 	uint32_t v = p->default_value;
+	int r;
 
 	if (!path)
 		return kp_fail_nomem(err);
 	for (uint32_t i = 1; i < tree->count; i++) {
 		if (tree->node[i].self[v] == 0)
 			continue;
-		line[*ret_n] = (struct line){ make_text(p, tree, i, path), tree->node[i].self[v] };
-		if (!line[*ret_n].text)
-			return kp_fail_nomem(err);
+		r = make_text(p, tree, i, path, &line[*ret_n].text, err);
+		if (r < 0)
+			return r;
+		line[*ret_n].weight = tree->node[i].self[v];
 		++*ret_n;
 	}
 	qsort(line, *ret_n, sizeof(*line), compare_text);

@@ -63,6 +63,7 @@ static int make_comments(struct writer *w, struct kp_err *err)
 	const char *command = w->p->strings[w->p->truth.command];
 	size_t size;
 	FILE *out = open_memstream(&w->comments, &size);
+	int r;
 
 	if (!out)
 		return kp_fail_nomem(err);
@@ -72,8 +73,9 @@ static int make_comments(struct writer *w, struct kp_err *err)
 		kp_text_put(out, command, 0);
 		putc('\n', out);
 	}
-	if (fclose(out) != 0)
-		return kp_fail_nomem(err);
+	r = kp_text_close(out, &w->comments, err);
+	if (r < 0)
+		return r;
 	for (char *newline = w->comments; (newline = strchr(newline, '\n')); newline++) {
 		*newline = 0;
 		w->comment_count++;

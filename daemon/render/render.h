@@ -13,7 +13,7 @@ struct kp_renderer {
 	const char *name; /* what -f takes: "folded" */
 	const char *extension; /* of its file, with the dot: ".folded" */
 	const char *summary; /* one line for --help */
-	const char *hint;      /* a command that shows the file, whose path is put behind; or NULL */
+	const char *hint; /* a command that shows the file, whose path is put behind; or NULL */
 	int (*render)(const struct kp_profile *p, FILE *out, struct kp_err *err);
 };
 

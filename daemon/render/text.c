@@ -4,6 +4,8 @@
 #include "daemon/render/text.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Bytes of the control character at text: C0 and DEL, or C1 (U+0080..U+009F); 0: it is none. */
@@ -52,4 +54,15 @@ struct kp_text_number kp_text_number(unsigned __int128 value, uint64_t unit, uns
 struct kp_text_number kp_text_percent(uint64_t part, uint64_t whole, unsigned int decimals)
 {
 	return kp_text_number((unsigned __int128)part * 100, whole, decimals);
+}
+
+int kp_text_close(FILE *out, char **text, struct kp_err *err)
+{
+	bool lost = fflush(out) != 0 || ferror(out);
+
+	if (fclose(out) == 0 && !lost && *text)
+		return 0;
+	free(*text);
+	*text = NULL;
+	return kp_fail_nomem(err);
 }

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include "common/err.h"
+
 #include <stdint.h>
 #include <stdio.h>
 
@@ -23,3 +25,9 @@ struct kp_text_number kp_text_number(unsigned __int128 value, uint64_t unit, uns
 
 /* 100 * part / whole. */
 struct kp_text_number kp_text_percent(uint64_t part, uint64_t whole, unsigned int decimals);
+
+/*
+ * Closes a stream of open_memstream(), whose text is *text. -KP_ENOMEM with *text freed and NULL
+ * when not all that was written found room; fclose() alone does not tell.
+ */
+int kp_text_close(FILE *out, char **text, struct kp_err *err);

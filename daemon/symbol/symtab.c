@@ -84,7 +84,7 @@ static bool is_wanted(const GElf_Sym *sym, const char *name)
 	case STT_GNU_IFUNC:
 		return name && name[0];
 	case STT_NOTYPE:
-		/* not .L labels, not what says "data from here" or the like ($d, $x) on Arm and RISC-V */
+		/* not .L labels, nor "data from here" ($d, $x) on Arm and RISC-V */
 		return name && name[0] && name[0] != '.' && name[0] != '$';
 	default:
 		return false;

@@ -17,8 +17,7 @@
 struct kp_function {
 	Dwarf_Die die;
 	uint64_t entry; /* where it starts; its cold part may lie below */
-	uint32_t
-		parent; /* inlined: index + 1 of the function around it, always a lower one; 0 none */
+	uint32_t parent; /* inlined: 1 + index, always lower, of the one around it; else 0 */
 	bool inlined;
 	bool described; /* by the owner of the frames: the rest is filled in */
 	const char *name, *system_name; /* NULL: DWARF does not say */

@@ -10,6 +10,11 @@ static void map(struct kp_address_space *a, uint64_t start, uint64_t end, uint32
 	struct kp_err err;
 
 	cr_assert_eq(kp_address_space_map(a, &range, &err), 0);
+	for (uint32_t i = 0; i < a->count; i++) {
+		cr_assert_lt(a->range[i].start, a->range[i].end);
+		if (i)
+			cr_assert_leq(a->range[i - 1].end, a->range[i].start);
+	}
 }
 
 Test(address_space, is_half_open)

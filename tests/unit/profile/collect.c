@@ -259,6 +259,28 @@ Test(collect, processes_have_their_own_address_spaces)
 	finish(p);
 }
 
+/* One place in a file, mapped at two addresses: looked up once, named at both. */
+Test(collect, names_a_file_that_is_mapped_at_several_addresses)
+{
+	const uint64_t moved = UINT64_C(0x1000000000);
+	struct kp_profile *p;
+
+	begin();
+	process(2, "child", "/no/app");
+	module(2, APP + moved, APP + moved + 0x1000, "/no/app");
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1), code(WORK, 2)));
+	sample(2, 2, KP_WALK_ROOT, PCS(code(LEAF, 1) + moved, code(WORK, 2) + moved));
+	sample(2, 2, KP_WALK_ROOT, PCS(code(MAIN, 1) + moved));
+	end(3);
+	p = collect();
+	cr_assert_str_eq(path(p, 0), "work;leaf");
+	cr_assert_str_eq(path(p, 1), "work;leaf");
+	cr_assert_str_eq(path(p, 2), "main");
+	cr_assert_neq(p->samples[0].stack, p->samples[1].stack);
+	cr_assert_eq(p->mapping_count, 3);
+	finish(p);
+}
+
 Test(collect, a_thread_bears_its_name_of_the_time)
 {
 	struct kp_profile *p;
@@ -319,6 +341,22 @@ Test(collect, puts_the_program_first_among_the_mappings)
 	cr_assert_str_eq(p->strings[p->mappings[1].build_id],
 			 "636f6c6c6563742773206f776e20696400000000");
 	cr_assert_str_eq(p->strings[p->mappings[2].filename], "/no/lib.so");
+	finish(p);
+}
+
+Test(collect, takes_what_was_mapped_first_for_a_program_that_is_not_mapped)
+{
+	struct kp_profile *p;
+
+	raw = raw_memory_create();
+	process(1, "app", "/no/other");
+	module(1, LIB, LIB + 0x1000, "/no/lib.so");
+	module(1, APP, APP + 0x1000, "/no/app");
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1)));
+	end(1);
+	p = collect();
+	cr_assert_str_eq(p->strings[p->mappings[1].filename], "/no/lib.so");
+	cr_assert_str_eq(p->strings[p->mappings[2].filename], "/no/app");
 	finish(p);
 }
 

@@ -254,6 +254,26 @@ static const Perftools__Profiles__Label *label(const Perftools__Profiles__Profil
 	return NULL;
 }
 
+/* Far more than a buffer of compressed bytes comes out of one piece. */
+Test(pprof, keeps_a_name_that_hardly_compresses)
+{
+	static char name[400001];
+	Perftools__Profiles__Profile *profile;
+	uint32_t random = 1;
+
+	for (size_t i = 0; i + 1 < sizeof(name); i++) {
+		random = random * 1664525 + 1013904223;
+		name[i] = (char)('A' + (random >> 26) % 58);
+	}
+	maker_init(&m);
+	maker_add(&m, "app", 1, 10, STACK("main"));
+	m.p->truth.host = maker_string(&m, name); /* any string of the profile is written */
+	profile = render_pprof();
+	cr_assert_str_eq(profile->string_table[m.p->truth.host], name);
+	perftools__profiles__profile__free_unpacked(profile, NULL);
+	maker_deinit(&m);
+}
+
 Test(pprof, labels_have_a_number_or_a_text_and_are_left_out_when_empty)
 {
 	Perftools__Profiles__Profile *profile;

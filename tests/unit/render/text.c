@@ -4,6 +4,8 @@
 #include "daemon/render/text.h"
 #include "tests/support/test.h"
 
+#include <stdlib.h>
+
 static const char *put(const char *text, unsigned int also)
 {
 	static char buffer[256];
@@ -51,4 +53,31 @@ Test(text, takes_the_largest_numbers)
 	cr_assert_str_eq(kp_text_percent(2, 3, 2).text, "66.67");
 	cr_assert_str_eq(kp_text_percent(0, 0, 1).text, "0.0");
 	cr_assert_str_eq(kp_text_number(UINT64_MAX, 1, 0).text, "18446744073709551615");
+}
+
+/* What open_memstream() leaves when there is no memory: lost text, or none at all. */
+Test(text, closing_tells_of_text_that_was_lost)
+{
+	struct kp_err err;
+	char small[4], *text = malloc(1);
+	FILE *out = fmemopen(small, sizeof(small), "w");
+
+	fputs("longer than that", out);
+	cr_assert_eq(kp_text_close(out, &text, &err), -KP_ENOMEM);
+	cr_assert_null(text);
+	out = fopen("/dev/null", "w");
+	cr_assert_eq(kp_text_close(out, &text, &err), -KP_ENOMEM);
+}
+
+Test(text, closing_keeps_text_that_is_whole)
+{
+	struct kp_err err;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	fputs("whole", out);
+	cr_assert_eq(kp_text_close(out, &text, &err), 0);
+	cr_assert_str_eq(text, "whole");
+	free(text);
 }

@@ -76,7 +76,7 @@ Test(truth, warns_of_dropped_samples_with_the_remedy)
 	expect(SAMPLES
 	       "kitprof: explained 99.3 % of 8.27 s CPU; dropped 123, truncated 3, unnamed frames "
 	       "0.2 %\n" COST "kitprof: warning: 123 of 8337 samples were dropped (ring full 100, "
-			      "cap 20, abandoned "
+	       "cap 20, abandoned "
 	       "3): shares are those of the others; lower --rate to keep all\n");
 }
 

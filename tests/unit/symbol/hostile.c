@@ -31,6 +31,12 @@ static void ask_everywhere(const void *image, size_t size)
 	question_close(&q);
 }
 
+/* What a header may claim: within the file, at its end, beyond, and beyond all reason. */
+static const uint64_t lie[] = {
+	0, 1, 0x3fff, 0x4000, 1ull << 40, UINT64_MAX - 7, UINT64_MAX,
+};
+#define LIES (sizeof(lie) / sizeof(lie[0]))
+
 static uint32_t next_random(uint32_t *seed)
 {
 	*seed = *seed * 1664525 + 1013904223;
@@ -83,17 +89,15 @@ Test(hostile, survives_lying_section_headers)
 	static const struct elfwriter_symbol symbol[] = {
 		{ "function", ELFWRITER_TEXT + 0x10, 0x10, STB_GLOBAL, STT_FUNC, 0 },
 	};
-	static const uint64_t value[] = { 0,	     1, 0x3fff, 0x4000, 1ull << 40, UINT64_MAX - 7,
-					  UINT64_MAX };
 
 	for (unsigned section = 0; section < ELFWRITER_SECTIONS; section++) {
-		for (unsigned i = 0; i < sizeof(value) / sizeof(value[0]); i++) {
+		for (unsigned i = 0; i < LIES; i++) {
 			for (unsigned field = 0; field < sizeof(Elf64_Shdr) / 8; field++) {
 				struct elfwriter_image image;
 
 				elfwriter_write(symbol, 1, NULL, &image);
 				memcpy((char *)elfwriter_section(&image, section) + 8 * field,
-				       &value[i], 8);
+				       &lie[i], 8);
 				ask_everywhere(image.bytes, image.size);
 			}
 		}
@@ -103,15 +107,13 @@ Test(hostile, survives_lying_section_headers)
 Test(hostile, survives_lying_program_headers)
 {
 	static const uint8_t id[20] = { 1 };
-	static const uint64_t value[] = { 0,	     1, 0x3fff, 0x4000, 1ull << 40, UINT64_MAX - 7,
-					  UINT64_MAX };
 
-	for (unsigned i = 0; i < sizeof(value) / sizeof(value[0]); i++) {
+	for (unsigned i = 0; i < LIES; i++) {
 		for (unsigned field = 0; field < 2 * sizeof(Elf64_Phdr) / 8; field++) {
 			struct elfwriter_image image;
 
 			elfwriter_write(NULL, 0, id, &image);
-			memcpy(image.bytes + sizeof(Elf64_Ehdr) + 8 * field, &value[i], 8);
+			memcpy(image.bytes + sizeof(Elf64_Ehdr) + 8 * field, &lie[i], 8);
 			ask_everywhere(image.bytes, image.size);
 		}
 	}

@@ -81,6 +81,7 @@ Test(symtab, lets_a_sized_function_keep_the_labels_inside_it)
 		{ "copy", TEXT + 0x100, 0x100, STB_GLOBAL, STT_FUNC, 0 },
 		{ "loop", TEXT + 0x140, 0, STB_GLOBAL, STT_NOTYPE, 0 },
 		{ "entry_inside", TEXT + 0x180, 0x10, STB_GLOBAL, STT_FUNC, 0 },
+		{ "last_label", TEXT + 0x1f0, 0, STB_GLOBAL, STT_NOTYPE, 0 },
 	};
 	struct elfwriter_image image;
 	struct question q;
@@ -90,6 +91,8 @@ Test(symtab, lets_a_sized_function_keep_the_labels_inside_it)
 	cr_assert_str_eq(name_at(&q, 0x150), "copy");
 	cr_assert_str_eq(name_at(&q, 0x188), "entry_inside");
 	cr_assert_str_eq(name_at(&q, 0x190), "copy"); /* not lost behind the inner one */
+	cr_assert_str_eq(name_at(&q, 0x1f8), "copy");
+	cr_assert_str_eq(name_at(&q, 0x208), ""); /* the label does not reach out of it */
 	question_close(&q);
 }
 
@@ -182,6 +185,31 @@ Test(symtab, answers_nothing_where_no_segment_is_and_says_the_offset)
 	frames = question_ask(&q, UINT64_MAX);
 	cr_assert_eq(frames.count, 0);
 	cr_assert_eq(frames.address, UINT64_MAX);
+	question_close(&q);
+}
+
+/* Where two segments show one piece of the file, a PC is in the executable one. */
+Test(symtab, maps_by_the_executable_segment)
+{
+	static const struct elfwriter_symbol symbol[] = {
+		{ "function", TEXT, 0x1000, STB_GLOBAL, STT_FUNC, 0 },
+	};
+	struct elfwriter_image image;
+	Elf64_Phdr *load = (Elf64_Phdr *)(image.bytes + sizeof(Elf64_Ehdr));
+	struct question q;
+
+	elfwriter_write(symbol, LEN(symbol), NULL, &image);
+	load[1] = load[0];
+	load[1].p_flags = PF_R;
+	load[1].p_vaddr = 0x801000;
+	q = open_image(&image);
+	cr_assert_str_eq(name_at(&q, 0x10), "function");
+	question_close(&q);
+	load[1] = load[0];
+	load[0].p_flags = PF_R;
+	load[0].p_vaddr = 0x801000;
+	q = open_image(&image);
+	cr_assert_str_eq(name_at(&q, 0x10), "function");
 	question_close(&q);
 }
 
