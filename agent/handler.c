@@ -105,8 +105,11 @@ static int lease_is_over(const siginfo_t *info)
 }
 
 /*
- * Whether pc directly follows a system call instruction: the tick fell into the kernel. Read byte
- * by byte out of whole words, since the instruction may lie across words and pages.
+ * Whether pc directly follows a system call instruction: the tick fell into the kernel, or on its
+ * way out with interrupts off, where an event that counts user time only fires as well. So where
+ * there are both clocks, what is here is the timer's alone and all else the event's alone; by the
+ * mode that the clocks count in, the way out would be there twice. Read byte by byte out of whole
+ * words, since the instruction may lie across words and pages.
  */
 static int follows_syscall(const struct kp_arch *arch, uint64_t pc, struct kp_reader *reader)
 {
@@ -176,8 +179,8 @@ void kp_agent_handler(int sig, struct siginfo *info, void *ucontext)
 		return;
 
 	kp_capture_regs(ucontext, &regs);
-	if (tick.source == KP_SOURCE_TIMER && kp_shm.timer_mode == KP_TIMER_SYSCALL &&
-	    !follows_syscall(arch, regs.pc, &reader)) {
+	if (kp_shm.timer_mode == KP_TIMER_SYSCALL &&
+	    follows_syscall(arch, regs.pc, &reader) != (tick.source == KP_SOURCE_TIMER)) {
 		count(&kp_shm.user_ticks);
 		return;
 	}

@@ -24,7 +24,7 @@ static uint32_t operate(uint32_t op, uint32_t a, uint32_t b)
 	case BPF_MUL:
 		return a * b;
 	case BPF_DIV:
-		return b ? a / b : 0;
+		return a / b;
 	case BPF_OR:
 		return a | b;
 	case BPF_AND:
@@ -84,7 +84,8 @@ static bool load(struct machine *m, const struct sock_filter *insn, const struct
 }
 
 /* Jumps only go forward, so count steps are enough for any program. */
-uint32_t kp_seccomp_run(const struct sock_filter *program, size_t count, const struct seccomp_data *data)
+uint32_t kp_seccomp_run(const struct sock_filter *program, size_t count,
+			const struct seccomp_data *data)
 {
 	struct machine m = { 0 };
 
@@ -108,13 +109,17 @@ uint32_t kp_seccomp_run(const struct sock_filter *program, size_t count, const s
 			m.mem[insn->k] = BPF_CLASS(insn->code) == BPF_ST ? m.a : m.x;
 			break;
 		case BPF_ALU:
+			/* The kernel ends the program there, with 0. */
+			if (BPF_OP(insn->code) == BPF_DIV && operand == 0)
+				return SECCOMP_RET_KILL_THREAD;
 			m.a = operate(BPF_OP(insn->code), m.a, operand);
 			break;
 		case BPF_JMP:
 			if (BPF_OP(insn->code) == BPF_JA)
 				pc += insn->k;
 			else
-				pc += jump_taken(BPF_OP(insn->code), m.a, operand) ? insn->jt : insn->jf;
+				pc += jump_taken(BPF_OP(insn->code), m.a, operand) ? insn->jt
+										   : insn->jf;
 			break;
 		case BPF_RET:
 			return BPF_RVAL(insn->code) == BPF_A ? m.a : insn->k;

@@ -102,13 +102,19 @@ bool kp_cpu_is_redone(long nr)
 	case SYS_io_getevents:
 	case SYS_recvfrom:
 	case SYS_recvmsg:
+	case SYS_recvmmsg:
 	case SYS_accept:
 	case SYS_accept4:
 	case SYS_connect:
 	case SYS_sendto:
 	case SYS_sendmsg:
+	case SYS_sendmmsg:
+	case SYS_sendfile:
 	case SYS_io_uring_enter:
 	case SYS_read:
+	case SYS_readv:
+	case SYS_write:
+	case SYS_writev:
 		return true;
 	default:
 		return false;

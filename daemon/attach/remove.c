@@ -42,8 +42,9 @@ static int target_io(const struct kp_stop *stop, uint64_t addr, void *data, size
 	ssize_t n = write ? process_vm_writev(stop->tid, &local, 1, &remote, 1, 0)
 			  : process_vm_readv(stop->tid, &local, 1, &remote, 1, 0);
 
-	return n == (ssize_t)size ? 0
-				  : kp_fail_errno(err, "pid %d: our memory in the target", (int)stop->pid);
+	return n == (ssize_t)size
+		       ? 0
+		       : kp_fail_errno(err, "pid %d: our memory in the target", (int)stop->pid);
 }
 
 /* Our timers among the target's. *ret is to be freed. */
@@ -101,16 +102,16 @@ static int delete_timers(struct kp_stop *stop, struct kp_shm_map *map, struct kp
 	return kp_fail(err, KP_EBUSY, "pid %d: timers of ours keep coming back", (int)stop->pid);
 }
 
-static int remote_sigaction(struct kp_stop *stop, int signal, uint64_t new_action, uint64_t old_action,
-			    struct kp_err *err)
+static int remote_sigaction(struct kp_stop *stop, int signal, uint64_t new_action,
+			    uint64_t old_action, struct kp_err *err)
 {
 	uint64_t args[6] = { (uint64_t)signal, new_action, old_action, KERNEL_SIGSET_BYTES };
 	int64_t result;
 	int r = kp_stop_syscall(stop, SYS_rt_sigaction, args, &result, err);
 
 	if (r == 0 && result < 0)
-		r = kp_fail(err, KP_ESYSTEM, "pid %d: rt_sigaction in the target failed: %s", (int)stop->pid,
-			    strerror((int)-result));
+		r = kp_fail(err, KP_ESYSTEM, "pid %d: rt_sigaction in the target failed: %s",
+			    (int)stop->pid, strerror((int)-result));
 	return r;
 }
 
@@ -134,7 +135,8 @@ static int restore_action(struct kp_stop *stop, uint64_t base, int signal, struc
 	return remote_sigaction(stop, signal, back, 0, err);
 }
 
-int kp_disarm(struct kp_stop *stop, struct kp_shm_map *map, uint64_t base, int signal, struct kp_err *err)
+int kp_disarm(struct kp_stop *stop, struct kp_shm_map *map, uint64_t base, int signal,
+	      struct kp_err *err)
 {
 	int r = delete_timers(stop, map, err);
 
@@ -158,8 +160,8 @@ static int leave_agent(struct kp_stop *stop, const struct remove_job *job, struc
 		if (r < 0)
 			return r;
 	}
-	return kp_fail(err, KP_EBUSY, "pid %d: thread %d does not leave the handler", (int)stop->pid,
-		       (int)stop->tid);
+	return kp_fail(err, KP_EBUSY, "pid %d: thread %d does not leave the handler",
+		       (int)stop->pid, (int)stop->tid);
 }
 
 static bool is_thread_outside(const struct remove_job *job, pid_t tid)
@@ -211,9 +213,11 @@ static int find_signal(struct kp_stop *stop, struct remove_job *job, struct kp_e
 	r = target_io(stop, job->base + KP_SHM_HEAD_OFFSET, &head, sizeof(head), false, err);
 	if (r < 0)
 		return r;
-	if (head.magic != KP_SHM_MAGIC || head.version != KP_SHM_VERSION || head.signal < 1 || head.signal > 64)
+	if (head.magic != KP_SHM_MAGIC || head.version != KP_SHM_VERSION || head.signal < 1 ||
+	    head.signal > 64)
 		return kp_fail(err, KP_EBADDATA,
-			       "pid %d: the mapping at %#llx was left by another version of kitprof; remove it "
+			       "pid %d: the mapping at %#llx was left by another version of "
+			       "kitprof; remove it "
 			       "with that version",
 			       (int)job->pid, (unsigned long long)job->base);
 	job->signal = (int)head.signal;
@@ -248,8 +252,8 @@ static int unmap_stop(struct remove_job *job, struct kp_err *err)
 	r = kp_stop_syscall(&stop, SYS_munmap, args, &result, err);
 	job->stopped_ns += kp_stop_end(&stop);
 	if (r == 0 && result < 0)
-		r = kp_fail(err, KP_ESYSTEM, "pid %d: munmap in the target failed: %s", (int)job->pid,
-			    strerror((int)-result));
+		r = kp_fail(err, KP_ESYSTEM, "pid %d: munmap in the target failed: %s",
+			    (int)job->pid, strerror((int)-result));
 	return r;
 }
 
@@ -263,11 +267,23 @@ static int remove_helper(void *memory, int *ret_fd, struct kp_err *err)
 	if (r < 0)
 		return r;
 	if (!are_all_outside(job))
-		return kp_fail(err, KP_EBUSY,
-			       "pid %d: a thread stays in the signal handler, so the agent's mapping is left in "
-			       "place (no clock runs). `kitprof cleanup %d` tries again",
-			       (int)job->pid, (int)job->pid);
+		return kp_fail(err, KP_EBUSY, "pid %d: a thread stays in the signal handler",
+			       (int)job->pid);
 	return unmap_stop(job, err);
+}
+
+/* Adds what the user can do. With the head's on at 0 the agent's timers delete themselves. */
+static int left_behind(int r, pid_t pid, struct kp_err *err)
+{
+	struct kp_err why;
+
+	if (!err)
+		return r;
+	why = *err;
+	return kp_fail(err, why.code,
+		       "%.300s. The agent is left in the target, where it does nothing; "
+		       "`kitprof cleanup %d` removes it",
+		       why.text, (int)pid);
 }
 
 int kp_remove(pid_t pid, struct kp_shm_map *map, uint64_t base, uint64_t end, int signal,
@@ -278,7 +294,9 @@ int kp_remove(pid_t pid, struct kp_shm_map *map, uint64_t base, uint64_t end, in
 
 	if (!job)
 		return kp_fail_nomem(err);
-	*job = (struct remove_job){ .pid = pid, .map = map, .base = base, .end = end, .signal = signal };
+	*job = (struct remove_job){
+		.pid = pid, .map = map, .base = base, .end = end, .signal = signal
+	};
 	if (map)
 		__atomic_store_n(&map->head->on, 0, __ATOMIC_RELEASE);
 	r = kp_is_injected(pid, base) ? kp_helper_run(remove_helper, job, NULL, err) : 0;
@@ -287,5 +305,5 @@ int kp_remove(pid_t pid, struct kp_shm_map *map, uint64_t base, uint64_t end, in
 	if (ret_stopped_ns)
 		*ret_stopped_ns = job->stopped_ns;
 	kp_helper_memory_free(job, sizeof(*job));
-	return r;
+	return r < 0 ? left_behind(r, pid, err) : 0;
 }

@@ -54,7 +54,8 @@ static bool is_acceptable(uint32_t action, const struct need *need)
 	       (action == SECCOMP_RET_ERRNO && need->errno_ok);
 }
 
-static int judge(struct kp_stop *stop, const struct sock_filter *program, size_t count, struct kp_err *err)
+static int judge(struct kp_stop *stop, const struct sock_filter *program, size_t count,
+		 struct kp_err *err)
 {
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
 		struct seccomp_data data = { .nr = needs[i].nr,
@@ -66,8 +67,10 @@ static int judge(struct kp_stop *stop, const struct sock_filter *program, size_t
 		action = kp_seccomp_run(program, count, &data) & SECCOMP_RET_ACTION_FULL;
 		if (!is_acceptable(action, &needs[i]))
 			return kp_fail(err, KP_EREFUSED,
-				       "pid %d: its seccomp filter would %s the system call %s, which the agent "
-				       "needs. Allow that call in the filter, or profile the program without it",
+				       "pid %d: its seccomp filter would %s the system call %s, "
+				       "which the agent "
+				       "needs. Allow that call in the filter, or profile the "
+				       "program without it",
 				       (int)stop->pid, verdict_word(action), needs[i].name);
 	}
 	return 0;
@@ -78,8 +81,8 @@ static bool are_our_own(const struct kp_proc_status *status)
 {
 	struct kp_proc_status own;
 
-	return kp_proc_status(getpid(), getpid(), &own, NULL) == 0 && own.seccomp == status->seccomp &&
-	       own.seccomp_filters == status->seccomp_filters;
+	return kp_proc_status(getpid(), getpid(), &own, NULL) == 0 &&
+	       own.seccomp == status->seccomp && own.seccomp_filters == status->seccomp_filters;
 }
 
 static int check_filter(struct kp_stop *stop, unsigned long index, long count, struct kp_err *err)
@@ -102,7 +105,8 @@ int kp_seccomp_check(struct kp_stop *stop, struct kp_err *err)
 		return r;
 	if (status.seccomp == SECCOMP_MODE_STRICT)
 		return kp_fail(err, KP_EREFUSED,
-			       "pid %d: thread %d is in strict seccomp mode, where a signal handler that makes a "
+			       "pid %d: thread %d is in strict seccomp mode, where a signal "
+			       "handler that makes a "
 			       "system call is killed",
 			       (int)stop->pid, (int)stop->tid);
 	for (unsigned long index = 0;; index++) {
@@ -114,8 +118,10 @@ int kp_seccomp_check(struct kp_stop *stop, struct kp_err *err)
 			return 0;
 		if (count <= 0)
 			return kp_fail(err, KP_EREFUSED,
-				       "pid %d has a seccomp filter that kitprof may not read (CAP_SYS_ADMIN is "
-				       "needed), so it cannot tell whether the target would survive. Run kitprof "
+				       "pid %d has a seccomp filter that kitprof may not read "
+				       "(CAP_SYS_ADMIN is "
+				       "needed), so it cannot tell whether the target would "
+				       "survive. Run kitprof "
 				       "as root",
 				       (int)stop->pid);
 		r = check_filter(stop, index, count, err);
@@ -137,30 +143,20 @@ static int check_thread(pid_t pid, pid_t tid, struct kp_err *err)
 }
 
 /*
- * Filters can only be added, so threads with the same number of them have, in practice, the same
- * ones (a sandbox adds its filter to all threads or to each worker alike): one of each number is
- * looked at.
+ * Each confined thread is asked for itself: nothing that can be seen from outside tells whether two
+ * have the same filters. Threads born meanwhile have those of the thread that made them.
  */
 int kp_seccomp_check_threads(pid_t pid, struct kp_err *err)
 {
 	_cleanup_(kp_freep) pid_t *tids = NULL;
-	uint32_t seen[64];
-	size_t count, seen_count = 0;
+	size_t count;
 	int r = kp_proc_tasks(pid, &tids, &count, err);
 
-	for (size_t i = 0; i < count && r == 0; i++) {
+	for (size_t i = 0; r == 0 && i < count; i++) {
 		struct kp_proc_status status;
-		bool known = false;
 
-		if (kp_proc_status(pid, tids[i], &status, NULL) < 0 || !status.seccomp)
-			continue;
-		for (size_t k = 0; k < seen_count; k++)
-			known |= seen[k] == status.seccomp_filters;
-		if (known)
-			continue;
-		if (seen_count < sizeof(seen) / sizeof(seen[0]))
-			seen[seen_count++] = status.seccomp_filters;
-		r = check_thread(pid, tids[i], err);
+		if (kp_proc_status(pid, tids[i], &status, NULL) == 0 && status.seccomp)
+			r = check_thread(pid, tids[i], err);
 	}
 	return r;
 }

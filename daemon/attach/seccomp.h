@@ -11,7 +11,7 @@
 /* For a stopped thread. -KP_EREFUSED with the system call and the verdict. */
 int kp_seccomp_check(struct kp_stop *stop, struct kp_err *err);
 
-/* For every thread of the process whose filters differ from those looked at before. */
+/* For every thread of the process, each in a stop of its own. */
 int kp_seccomp_check_threads(pid_t pid, struct kp_err *err);
 
 struct sock_filter;

@@ -19,16 +19,49 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MS UINT64_C(1000000)
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
 #define CALL_TIMEOUT_MS 2000
+#define ANY_TIMEOUT_MS 1000 /* a parent in vfork() stands still until its child execs */
+#define ANY_NAP_NS 2000000
+
+static int gone(const struct kp_stop *stop, struct kp_err *err)
+{
+	return kp_fail(err, KP_EGONE, "pid %d: thread %d is gone", (int)stop->pid, (int)stop->tid);
+}
+
+/* A ptrace request failed; what: the object of it. A thread may be killed at any moment. */
+static int refused(const struct kp_stop *stop, const char *what, struct kp_err *err)
+{
+	return errno == ESRCH ? gone(stop, err)
+			      : kp_fail_errno(err, "pid %d: %s of thread %d", (int)stop->pid, what,
+					      (int)stop->tid);
+}
+
+static int resume(struct kp_stop *stop, int request, int sig, struct kp_err *err)
+{
+	return ptrace(request, stop->tid, 0, (long)sig) == 0 ? 0 : refused(stop, "ptrace", err);
+}
+
+static int ask_to_stop(struct kp_stop *stop, struct kp_err *err)
+{
+	/* EIO as well: the thread is ending. */
+	return ptrace(PTRACE_INTERRUPT, stop->tid, 0, 0) == 0 ? 0 : gone(stop, err);
+}
+
+static int set_regs(struct kp_stop *stop, const struct kp_cpu_regs *regs, struct kp_err *err)
+{
+	return kp_cpu_set_regs(stop->tid, regs) == 0 ? 0 : refused(stop, "registers", err);
+}
 
 /*
  * The next ptrace event of the thread. SIGCHLD is blocked in the helper, so sigtimedwait() cannot
  * miss one that comes between the look and the wait.
  */
-static int wait_event(struct kp_stop *stop, uint64_t deadline_ns, int *ret_status, struct kp_err *err)
+static int wait_event(struct kp_stop *stop, uint64_t deadline_ns, int *ret_status,
+		      struct kp_err *err)
 {
 	sigset_t child;
 
@@ -39,37 +72,17 @@ static int wait_event(struct kp_stop *stop, uint64_t deadline_ns, int *ret_statu
 		uint64_t now = kp_now_ns();
 		struct timespec wait;
 
-		if (r < 0)
-			return kp_fail(err, KP_EGONE, "pid %d: thread %d is gone", (int)stop->pid,
-				       (int)stop->tid);
-		if (r > 0) {
-			if (WIFSTOPPED(*ret_status))
-				return 0;
-			return kp_fail(err, KP_EGONE, "pid %d: thread %d ended", (int)stop->pid,
-				       (int)stop->tid);
-		}
+		if (r > 0 && WIFSTOPPED(*ret_status))
+			return 0;
+		if (r != 0)
+			return gone(stop, err);
 		if (now >= deadline_ns)
-			return kp_fail(err, KP_EBUSY, "pid %d: thread %d does not stop", (int)stop->pid,
-				       (int)stop->tid);
+			return kp_fail(err, KP_EBUSY, "pid %d: thread %d does not stop",
+				       (int)stop->pid, (int)stop->tid);
 		wait.tv_sec = (time_t)((deadline_ns - now) / 1000000000u);
 		wait.tv_nsec = (long)((deadline_ns - now) % 1000000000u);
 		sigtimedwait(&child, NULL, &wait);
 	}
-}
-
-static bool is_stop_signal(int sig)
-{
-	return sig == SIGSTOP || sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU;
-}
-
-static int resume(struct kp_stop *stop, int request, int sig, struct kp_err *err)
-{
-	if (ptrace(request, stop->tid, 0, (long)sig) == 0)
-		return 0;
-	return errno == ESRCH ? kp_fail(err, KP_EGONE, "pid %d: thread %d is gone", (int)stop->pid,
-					(int)stop->tid)
-			      : kp_fail_errno(err, "pid %d: ptrace of thread %d", (int)stop->pid,
-					      (int)stop->tid);
 }
 
 /*
@@ -88,27 +101,32 @@ static int wait_interrupted(struct kp_stop *stop, uint64_t timeout_ms, struct kp
 			return r;
 		if (event == PTRACE_EVENT_STOP)
 			return 0;
-		r = resume(stop, PTRACE_CONT, event || WSTOPSIG(status) == SYSCALL_STOP ? 0 : WSTOPSIG(status),
-			   err);
+		r = resume(stop, PTRACE_CONT,
+			   event || WSTOPSIG(status) == SYSCALL_STOP ? 0 : WSTOPSIG(status), err);
 		if (r < 0)
 			return r;
 	}
 }
 
-/* Another stop signal than the one asked for: kept back, and sent again when the thread is let go. */
-static void note_signal(struct kp_stop *stop, int status)
+/*
+ * All signals are blocked during a stop but SIGSTOP. It is passed on: the kernel then notes that the
+ * process is to be stopped, or not any more after a SIGCONT, while its tracer may let this thread
+ * run; and stops it for good when it is let go. Kept back and sent again, it could overtake a
+ * SIGCONT.
+ */
+static int signal_to_pass(int status)
 {
-	if (status >> 16 == 0 && is_stop_signal(WSTOPSIG(status)))
-		stop->resend = WSTOPSIG(status);
+	return status >> 16 == 0 && WSTOPSIG(status) == SIGSTOP ? SIGSTOP : 0;
 }
 
 static int block_signals(struct kp_stop *stop, struct kp_err *err)
 {
 	uint64_t all = ~UINT64_C(0);
 
-	if (ptrace(PTRACE_GETSIGMASK, stop->tid, sizeof(stop->saved_mask), &stop->saved_mask) != 0 ||
+	if (ptrace(PTRACE_GETSIGMASK, stop->tid, sizeof(stop->saved_mask), &stop->saved_mask) !=
+		    0 ||
 	    ptrace(PTRACE_SETSIGMASK, stop->tid, sizeof(all), &all) != 0)
-		return kp_fail_errno(err, "pid %d: signal mask of thread %d", (int)stop->pid, (int)stop->tid);
+		return refused(stop, "signal mask", err);
 	return 0;
 }
 
@@ -130,14 +148,15 @@ static int take_state(struct kp_stop *stop, struct kp_err *err)
 	stop->held = true;
 	if (kp_cpu_get_regs(stop->tid, &stop->saved) != 0) {
 		r = errno == ENOEXEC
-			    ? kp_fail(err, KP_EREFUSED, "pid %d is a 32-bit process, which kitprof cannot profile",
+			    ? kp_fail(err, KP_EREFUSED,
+				      "pid %d is a 32-bit process, which kitprof cannot profile",
 				      (int)stop->pid)
-			    : kp_fail_errno(err, "pid %d: registers of thread %d", (int)stop->pid,
-					    (int)stop->tid);
+			    : refused(stop, "registers", err);
 		goto fail;
 	}
 	if (!kp_cpu_is_native(&stop->saved)) {
-		r = kp_fail(err, KP_EREFUSED, "pid %d executes 32-bit code, which kitprof cannot profile",
+		r = kp_fail(err, KP_EREFUSED,
+			    "pid %d executes 32-bit code, which kitprof cannot profile",
 			    (int)stop->pid);
 		goto fail;
 	}
@@ -154,6 +173,18 @@ fail:
 	return r;
 }
 
+/* It was asked to stop before, and did not in time. */
+static bool is_ours(const struct kp_stop *stop)
+{
+	int saved = errno;
+	struct kp_proc_status status;
+	bool ours = kp_proc_status(stop->pid, stop->tid, &status, NULL) == 0 &&
+		    status.tracer == getpid();
+
+	errno = saved;
+	return ours;
+}
+
 static int seize(struct kp_stop *stop, struct kp_err *err)
 {
 	long options = PTRACE_O_TRACESYSGOOD;
@@ -162,10 +193,10 @@ static int seize(struct kp_stop *stop, struct kp_err *err)
 	if (ptrace(PTRACE_SEIZE, stop->tid, 0, options | PTRACE_O_SUSPEND_SECCOMP) == 0)
 		return 0;
 	if (errno == ESRCH)
-		return kp_fail(err, KP_EGONE, "pid %d: thread %d is gone", (int)stop->pid, (int)stop->tid);
-	if (ptrace(PTRACE_SEIZE, stop->tid, 0, options) == 0)
+		return gone(stop, err);
+	if (ptrace(PTRACE_SEIZE, stop->tid, 0, options) == 0 || is_ours(stop))
 		return 0;
-	return kp_fail_errno(err, "pid %d: cannot trace thread %d", (int)stop->pid, (int)stop->tid);
+	return refused(stop, "tracing", err);
 }
 
 int kp_stop_begin(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err)
@@ -179,12 +210,10 @@ int kp_stop_begin(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err
 	if (r < 0)
 		return r;
 	stop->since_ns = kp_now_ns();
-	if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) != 0)
-		return kp_fail_errno(err, "pid %d: cannot stop thread %d", (int)pid, (int)tid);
-	r = wait_interrupted(stop, KP_STOP_TIMEOUT_MS, err);
-	if (r < 0)
-		return r;
-	return take_state(stop, err);
+	r = ask_to_stop(stop, err);
+	if (r == 0)
+		r = wait_interrupted(stop, KP_STOP_TIMEOUT_MS, err);
+	return r < 0 ? r : take_state(stop, err);
 }
 
 int kp_stop_adopt(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err)
@@ -192,12 +221,11 @@ int kp_stop_adopt(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err
 	int r;
 
 	*stop = (struct kp_stop){ .pid = pid, .tid = tid, .since_ns = kp_now_ns() };
-	if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) != 0)
-		return kp_fail_errno(err, "pid %d: cannot stop thread %d", (int)pid, (int)tid);
-	r = resume(stop, PTRACE_CONT, 0, err);
-	if (r < 0)
-		return r;
-	r = wait_interrupted(stop, KP_STOP_TIMEOUT_MS, err);
+	r = ask_to_stop(stop, err);
+	if (r == 0)
+		r = resume(stop, PTRACE_CONT, 0, err);
+	if (r == 0)
+		r = wait_interrupted(stop, KP_STOP_TIMEOUT_MS, err);
 	if (r == 0)
 		r = kp_vdso_syscall(pid, tid, &stop->insn, err);
 	if (r < 0)
@@ -205,15 +233,21 @@ int kp_stop_adopt(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err
 	return take_state(stop, err);
 }
 
-/* Lower is better; -1: never. */
+#define RANK_NEVER -1
+#define RANK_ENDED -2
+
+/* Lower is better. */
 static int rank(pid_t pid, pid_t tid)
 {
 	struct kp_proc_status status;
 	struct kp_thread_where where;
 
-	if (kp_proc_status(pid, tid, &status, NULL) < 0 || status.tracer != 0 ||
-	    strncmp(status.name, "iou-", 4) == 0)
-		return -1;
+	if (kp_proc_status(pid, tid, &status, NULL) < 0)
+		return RANK_ENDED;
+	if (status.tracer == getpid()) /* asked to stop before */
+		return 0;
+	if (status.tracer != 0 || strncmp(status.name, "iou-", 4) == 0)
+		return RANK_NEVER;
 	switch (status.state) {
 	case 'R':
 		return 0;
@@ -221,18 +255,22 @@ static int rank(pid_t pid, pid_t tid)
 	case 'T':
 		kp_proc_where(pid, tid, &where);
 		return where.place == KP_PLACE_SYSCALL && kp_cpu_is_redone(where.nr) ? 2 : 1;
+	case 'Z':
+	case 'X':
+		return RANK_ENDED;
 	default:
-		return -1;
+		return RANK_NEVER;
 	}
 }
 
 #define RANKS 3
 
-int kp_stop_any(struct kp_stop *stop, pid_t pid, struct kp_err *err)
+/* The threads that are there now, the best first. */
+static int stop_one(struct kp_stop *stop, pid_t pid, struct kp_err *err)
 {
 	_cleanup_(kp_freep) pid_t *tids = NULL;
 	_cleanup_(kp_freep) int *ranks = NULL;
-	size_t count;
+	size_t count, ended = 0;
 	int r = kp_proc_tasks(pid, &tids, &count, err);
 
 	if (r < 0)
@@ -240,11 +278,12 @@ int kp_stop_any(struct kp_stop *stop, pid_t pid, struct kp_err *err)
 	ranks = calloc(count, sizeof(*ranks));
 	if (!ranks)
 		return kp_fail_nomem(err);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		ranks[i] = rank(pid, tids[i]);
-	r = kp_fail(err, KP_EBUSY,
-		    "pid %d: no thread can be stopped now (all in uninterruptible sleep or ending); try again",
-		    (int)pid);
+		ended += ranks[i] == RANK_ENDED;
+	}
+	if (ended == count)
+		return kp_fail(err, KP_EGONE, "pid %d has ended", (int)pid);
 	for (int want = 0; want < RANKS; want++) {
 		for (size_t i = 0; i < count; i++) {
 			if (ranks[i] != want)
@@ -254,7 +293,25 @@ int kp_stop_any(struct kp_stop *stop, pid_t pid, struct kp_err *err)
 				return r;
 		}
 	}
-	return r;
+	return kp_fail(
+		err, KP_EBUSY,
+		"pid %d: no thread can be stopped now (all are traced, in uninterruptible sleep or "
+		"ending); try again",
+		(int)pid);
+}
+
+int kp_stop_any(struct kp_stop *stop, pid_t pid, struct kp_err *err)
+{
+	struct timespec nap = { .tv_nsec = ANY_NAP_NS };
+	uint64_t deadline = kp_now_ns() + ANY_TIMEOUT_MS * MS;
+
+	for (;;) {
+		int r = stop_one(stop, pid, err);
+
+		if (r != -KP_EBUSY || kp_now_ns() >= deadline)
+			return r;
+		nanosleep(&nap, NULL);
+	}
 }
 
 uint64_t kp_stop_end(struct kp_stop *stop)
@@ -267,8 +324,6 @@ uint64_t kp_stop_end(struct kp_stop *stop)
 	ptrace(PTRACE_SETSIGMASK, stop->tid, sizeof(stop->saved_mask), &stop->saved_mask);
 	ptrace(PTRACE_DETACH, stop->tid, 0, 0);
 	stood = kp_now_ns() - stop->since_ns;
-	if (stop->resend)
-		kill(stop->pid, stop->resend);
 	stop->held = false;
 	return stood;
 }
@@ -277,9 +332,10 @@ uint64_t kp_stop_end(struct kp_stop *stop)
 static int to_syscall_stop(struct kp_stop *stop, struct kp_err *err)
 {
 	uint64_t deadline = kp_now_ns() + CALL_TIMEOUT_MS * MS;
+	int pass = 0;
 
 	for (;;) {
-		int status, r = resume(stop, PTRACE_SYSCALL, 0, err);
+		int status, r = resume(stop, PTRACE_SYSCALL, pass, err);
 
 		if (r < 0)
 			return r;
@@ -288,7 +344,7 @@ static int to_syscall_stop(struct kp_stop *stop, struct kp_err *err)
 			return r;
 		if (WSTOPSIG(status) == SYSCALL_STOP)
 			return 0;
-		note_signal(stop, status);
+		pass = signal_to_pass(status);
 	}
 }
 
@@ -299,25 +355,24 @@ int kp_stop_syscall(struct kp_stop *stop, long nr, const uint64_t args[6], int64
 	int r;
 
 	kp_cpu_set_syscall(&regs, stop->insn, nr, args);
-	if (kp_cpu_set_regs(stop->tid, &regs) != 0)
-		return kp_fail_errno(err, "pid %d: registers of thread %d", (int)stop->pid, (int)stop->tid);
-	r = to_syscall_stop(stop, err); /* entry */
-	if (r < 0)
-		return r;
-	r = to_syscall_stop(stop, err); /* exit */
+	r = set_regs(stop, &regs, err);
+	if (r == 0)
+		r = to_syscall_stop(stop, err); /* entry */
+	if (r == 0)
+		r = to_syscall_stop(stop, err); /* exit */
 	if (r < 0)
 		return r;
 	if (kp_cpu_get_regs(stop->tid, &regs) != 0)
-		return kp_fail_errno(err, "pid %d: registers of thread %d", (int)stop->pid, (int)stop->tid);
+		return refused(stop, "registers", err);
 	*ret = kp_cpu_result(&regs);
 	return 0;
 }
 
 static int interrupt_again(struct kp_stop *stop, struct kp_err *err)
 {
-	if (ptrace(PTRACE_INTERRUPT, stop->tid, 0, 0) != 0)
-		return kp_fail(err, KP_EGONE, "pid %d: thread %d is gone", (int)stop->pid, (int)stop->tid);
-	return wait_interrupted(stop, CALL_TIMEOUT_MS, err);
+	int r = ask_to_stop(stop, err);
+
+	return r < 0 ? r : wait_interrupted(stop, CALL_TIMEOUT_MS, err);
 }
 
 /*
@@ -335,9 +390,9 @@ int kp_stop_call(struct kp_stop *stop, uint64_t entry, uint64_t stack_top, struc
 
 	__atomic_store_n(&head->call_done, 0, __ATOMIC_RELEASE);
 	kp_cpu_set_call(&regs, entry, stack_top);
-	if (kp_cpu_set_regs(stop->tid, &regs) != 0)
-		return kp_fail_errno(err, "pid %d: registers of thread %d", (int)stop->pid, (int)stop->tid);
-	r = resume(stop, PTRACE_CONT, 0, err);
+	r = set_regs(stop, &regs, err);
+	if (r == 0)
+		r = resume(stop, PTRACE_CONT, 0, err);
 	if (r < 0)
 		return r;
 	for (;;) {
@@ -350,9 +405,8 @@ int kp_stop_call(struct kp_stop *stop, uint64_t entry, uint64_t stack_top, struc
 		if (waitpid(stop->tid, &status, __WALL | WNOHANG) <= 0)
 			continue;
 		if (!WIFSTOPPED(status))
-			return kp_fail(err, KP_EGONE, "pid %d: thread %d ended", (int)stop->pid, (int)stop->tid);
-		note_signal(stop, status);
-		r = resume(stop, PTRACE_CONT, 0, err);
+			return gone(stop, err);
+		r = resume(stop, PTRACE_CONT, signal_to_pass(status), err);
 		if (r < 0)
 			return r;
 	}
@@ -360,8 +414,8 @@ int kp_stop_call(struct kp_stop *stop, uint64_t entry, uint64_t stack_top, struc
 	if (r < 0)
 		return r;
 	return done ? 0
-		    : kp_fail(err, KP_EBUSY, "pid %d: the agent did not answer within %d ms", (int)stop->pid,
-			      CALL_TIMEOUT_MS);
+		    : kp_fail(err, KP_EBUSY, "pid %d: the agent did not answer within %d ms",
+			      (int)stop->pid, CALL_TIMEOUT_MS);
 }
 
 int kp_stop_yield(struct kp_stop *stop, struct kp_err *err)
@@ -374,6 +428,7 @@ int kp_stop_yield(struct kp_stop *stop, struct kp_err *err)
 	r = resume(stop, PTRACE_CONT, 0, err);
 	if (r < 0)
 		return r;
+	stop->held = false; /* what was saved is old from here on */
 	nanosleep(&nap, NULL);
 	r = interrupt_again(stop, err);
 	if (r < 0)

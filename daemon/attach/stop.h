@@ -2,7 +2,7 @@
  * One stopped thread of the target, and what can be done with it. Runs in the attach helper
  * (helper.h): short, with all signals blocked. Everything that a stop disturbs is repaired when
  * the thread is let go: registers, signal mask, a restartable sequence (rseq), a call that would
- * return EINTR, job-control stops that arrived meanwhile.
+ * return EINTR. Job control goes on during a stop and takes effect after it.
  */
 #pragma once
 
@@ -17,10 +17,9 @@
 struct kp_stop {
 	pid_t pid, tid;
 	struct kp_cpu_regs saved; /* as it will go on */
-	uint64_t saved_mask;	  /* its signal mask */
-	uint64_t insn;		  /* a system call instruction in the target */
-	uint64_t since_ns;	  /* CLOCK_MONOTONIC, when it was asked to stop */
-	int resend;		  /* a SIGSTOP-like signal that came meanwhile, or 0 */
+	uint64_t saved_mask; /* its signal mask */
+	uint64_t insn; /* a system call instruction in the target */
+	uint64_t since_ns; /* CLOCK_MONOTONIC, when it was asked to stop */
 	bool held;
 };
 
@@ -34,7 +33,8 @@ int kp_stop_begin(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err
 
 /*
  * Stops the best thread: one that runs, else one in a call that restarts by itself, else any; never
- * one in uninterruptible sleep, a worker of io_uring or one that avoid() names.
+ * one in uninterruptible sleep or a worker of io_uring. Tries for a second where there is none, as
+ * in a process that waits for its vfork() child; then -KP_EBUSY. -KP_EGONE when the process ended.
  */
 int kp_stop_any(struct kp_stop *stop, pid_t pid, struct kp_err *err);
 

@@ -86,12 +86,13 @@ static int explain_denied(pid_t pid, const struct kp_proc_status *status, struct
 }
 
 /* Opening mem takes the same check of the kernel as attaching does. */
-static int check_permission(pid_t pid, const struct kp_proc_status *status, struct kp_err *err)
+static int check_permission(pid_t pid, pid_t live, const struct kp_proc_status *status,
+			    struct kp_err *err)
 {
 	_cleanup_(kp_closep) int fd = -1;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)live);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	return fd >= 0 ? 0 : explain_denied(pid, status, err);
 }
@@ -108,13 +109,13 @@ static int check_tracer(pid_t pid, const struct kp_proc_status *status, struct k
 		       (int)pid, comm[0] ? comm : "another process", (int)status->tracer);
 }
 
-static int check_elf(pid_t pid, uint16_t *ret_machine, struct kp_err *err)
+static int check_elf(pid_t pid, pid_t live, uint16_t *ret_machine, struct kp_err *err)
 {
 	_cleanup_(kp_closep) int fd = -1;
 	Elf64_Ehdr ehdr;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)live);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? kp_fail(err, KP_EGONE, "pid %d: no such process", (int)pid)
@@ -228,7 +229,7 @@ static pid_t living_owner(pid_t pid, uint64_t base)
 
 #define OUR_MAPPING "/memfd:" KP_SHM_NAME " (deleted)"
 
-static int check_leftover(struct kp_target *target, struct kp_err *err)
+static int check_leftover(struct kp_target *target, pid_t live, struct kp_err *err)
 {
 	_cleanup_(kp_maps_deinit) struct kp_maps maps = { 0 };
 	int r = kp_maps_init(&maps, target->pid, 0, err);
@@ -245,7 +246,7 @@ static int check_leftover(struct kp_target *target, struct kp_err *err)
 	}
 	if (!target->leftover_base)
 		return 0;
-	owner = living_owner(target->pid, target->leftover_base);
+	owner = living_owner(live, target->leftover_base);
 	if (owner)
 		return kp_fail(err, KP_EREFUSED, "pid %d is being profiled already, by kitprof with pid %d",
 			       (int)target->pid, (int)owner);
@@ -273,13 +274,13 @@ static int check_kind(pid_t pid, const struct kp_proc_status *status, struct kp_
 	return 0;
 }
 
-static int describe(pid_t pid, const struct kp_proc_status *status, struct kp_target *ret,
+static int describe(pid_t pid, pid_t live, const struct kp_proc_status *status, struct kp_target *ret,
 		    struct kp_err *err)
 {
 	ret->pid = pid;
 	ret->ns_pid = status->ns_tid;
 	snprintf(ret->comm, sizeof(ret->comm), "%s", status->name);
-	kp_proc_exe(pid, ret->exe, sizeof(ret->exe));
+	kp_proc_exe(live, ret->exe, sizeof(ret->exe));
 	ret->seccomp = any_seccomp(pid);
 	return kp_proc_start_time(pid, &ret->start_time, err);
 }
@@ -287,6 +288,7 @@ static int describe(pid_t pid, const struct kp_proc_status *status, struct kp_ta
 int kp_target_check(pid_t pid, int signal, struct kp_target *ret, struct kp_err *err)
 {
 	struct kp_proc_status status;
+	pid_t live = kp_proc_live_thread(pid);
 	int r;
 
 	*ret = (struct kp_target){ 0 };
@@ -297,13 +299,13 @@ int kp_target_check(pid_t pid, int signal, struct kp_target *ret, struct kp_err 
 	if (r >= 0)
 		r = check_tracer(pid, &status, err);
 	if (r >= 0)
-		r = check_permission(pid, &status, err);
+		r = check_permission(pid, live, &status, err);
 	if (r >= 0)
-		r = check_elf(pid, &ret->elf_machine, err);
+		r = check_elf(pid, live, &ret->elf_machine, err);
 	if (r >= 0)
-		r = describe(pid, &status, ret, err);
+		r = describe(pid, live, &status, ret, err);
 	if (r >= 0)
-		r = check_leftover(ret, err);
+		r = check_leftover(ret, live, err);
 	/* What a dead kitprof left holds the signal: it is removed first, then looked at again. */
 	if (r >= 0 && !ret->leftover_base)
 		r = check_signal(pid, &status, signal, &ret->signal, err);
@@ -318,9 +320,9 @@ int kp_target_check_exec(pid_t pid, int signal, struct kp_target *ret, struct kp
 	*ret = (struct kp_target){ 0 };
 	r = kp_proc_status(pid, pid, &status, err);
 	if (r >= 0)
-		r = check_elf(pid, &ret->elf_machine, err);
+		r = check_elf(pid, pid, &ret->elf_machine, err);
 	if (r >= 0)
-		r = describe(pid, &status, ret, err);
+		r = describe(pid, pid, &status, ret, err);
 	if (r >= 0)
 		r = check_signal(pid, &status, signal, &ret->signal, err);
 	return r;

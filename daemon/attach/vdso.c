@@ -5,6 +5,7 @@
 #include "daemon/attach/cpu.h"
 #include "daemon/linux/maps.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -26,7 +27,8 @@ int kp_vdso_syscall(pid_t pid, pid_t tid, uint64_t *ret, struct kp_err *err)
 	vdso = kp_maps_find_path(&maps, "[vdso]");
 	size = vdso ? vdso->end - vdso->start : 0;
 	if (size == 0 || size > VDSO_MAX)
-		return kp_fail(err, KP_EREFUSED, "pid %d has no vdso, which kitprof needs to make system calls",
+		return kp_fail(err, KP_EREFUSED,
+			       "pid %d has no vdso, which kitprof needs to make system calls",
 			       (int)pid);
 	image = malloc(size);
 	if (!image)
@@ -34,10 +36,13 @@ int kp_vdso_syscall(pid_t pid, pid_t tid, uint64_t *ret, struct kp_err *err)
 	local = (struct iovec){ image, size };
 	remote = (struct iovec){ (void *)(uintptr_t)vdso->start, size };
 	if (process_vm_readv(tid, &local, 1, &remote, 1, 0) != (ssize_t)size)
-		return kp_fail_errno(err, "pid %d: vdso", (int)pid);
+		return errno == ESRCH ? kp_fail(err, KP_EGONE, "pid %d: thread %d is gone",
+						(int)pid, (int)tid)
+				      : kp_fail_errno(err, "pid %d: vdso", (int)pid);
 	insn = memmem(image, size, arch->syscall_bytes, arch->syscall_size);
 	if (!insn)
-		return kp_fail(err, KP_EREFUSED, "pid %d: its vdso has no system call instruction", (int)pid);
+		return kp_fail(err, KP_EREFUSED, "pid %d: its vdso has no system call instruction",
+			       (int)pid);
 	*ret = vdso->start + (uint64_t)(insn - image);
 	return 0;
 }

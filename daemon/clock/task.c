@@ -11,6 +11,7 @@
 #include "daemon/clock/thread_table.h"
 
 #include "common/cleanup.h"
+#include "daemon/linux/monotonic.h"
 #include "daemon/linux/proc.h"
 
 #include <errno.h>
@@ -19,6 +20,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+
+#define PATIENCE_MAX_NS UINT64_C(1000000000)
 
 struct task_clock {
 	struct kp_clock base;
@@ -92,31 +95,50 @@ static bool blocks_signal(const struct task_clock *c, pid_t tid)
 	       status.sig_blocked & kp_signal_bit(c->signal);
 }
 
+/*
+ * It is asked again: libc blocks all signals in a thread until it has started. Less and less often,
+ * for some do so as long as they live.
+ */
+static void wait_longer(struct kp_clock_thread *thread)
+{
+	uint64_t now = kp_now_ns(), age = now - thread->asked_ns;
+
+	thread->state = KP_THREAD_WAITING;
+	thread->again_ns = now + (age < PATIENCE_MAX_NS ? age : PATIENCE_MAX_NS);
+}
+
+static int start(struct task_clock *c, struct kp_clock_thread *thread, struct kp_err *err)
+{
+	_cleanup_(kp_closep) int fd = -1;
+
+	if (blocks_signal(c, thread->tid)) {
+		wait_longer(thread);
+		return kp_fail(err, KP_EREFUSED, "thread %d blocks the sampling signal", (int)thread->tid);
+	}
+	thread->state = KP_THREAD_FAILED;
+	fd = open_event(thread->tid, c->base.period_ns);
+	if (fd < 0 || direct_signal(fd, thread->tid, c->signal) != 0)
+		return explain(thread->tid, err);
+	thread->fd = kp_take_fd(&fd);
+	thread->state = KP_THREAD_ARMED;
+	c->base.armed++;
+	return 0;
+}
+
 static int arm(struct kp_clock *clock, pid_t tid, pid_t ns_tid, struct kp_err *err)
 {
 	struct task_clock *c = (struct task_clock *)clock;
-	_cleanup_(kp_closep) int fd = -1;
-	struct kp_clock_thread *thread;
+	struct kp_clock_thread *thread = kp_thread_table_add(&c->threads);
+	int r;
 
-	if (blocks_signal(c, tid)) {
-		clock->failed++;
-		return kp_fail(err, KP_EREFUSED, "thread %d blocks the sampling signal", (int)tid);
-	}
-	fd = open_event(tid, clock->period_ns);
-	if (fd < 0 || direct_signal(fd, tid, c->signal) != 0) {
-		int r = explain(tid, err);
-
-		clock->failed += r != -KP_EGONE;
-		return r;
-	}
-	thread = kp_thread_table_add(&c->threads);
 	if (!thread)
 		return kp_fail_nomem(err);
 	thread->tid = tid;
 	thread->ns_tid = ns_tid;
-	thread->fd = kp_take_fd(&fd);
-	clock->armed++;
-	return 0;
+	thread->asked_ns = kp_now_ns();
+	r = start(c, thread, err);
+	clock->failed += r < 0 && r != -KP_EGONE;
+	return r;
 }
 
 static void forget(struct kp_clock *clock, pid_t tid)
@@ -126,7 +148,7 @@ static void forget(struct kp_clock *clock, pid_t tid)
 
 	if (!thread)
 		return;
-	close(thread->fd);
+	kp_closep(&thread->fd);
 	kp_thread_table_remove(&c->threads, thread);
 }
 
@@ -134,15 +156,22 @@ static pid_t owner(const struct kp_clock *clock, uint32_t origin)
 {
 	const struct task_clock *c = (const struct task_clock *)clock;
 
-	for (size_t i = 0; i < c->threads.count; i++)
-		if ((uint32_t)c->threads.thread[i].fd == origin)
+	for (size_t i = 0; i < c->threads.count && origin <= INT32_MAX; i++)
+		if (c->threads.thread[i].fd == (int)origin)
 			return c->threads.thread[i].tid;
 	return 0;
 }
 
 static void serve(struct kp_clock *clock)
 {
-	(void)clock;
+	struct task_clock *c = (struct task_clock *)clock;
+
+	for (size_t i = 0; i < c->threads.count; i++) {
+		struct kp_clock_thread *thread = &c->threads.thread[i];
+
+		if (thread->state == KP_THREAD_WAITING && kp_now_ns() >= thread->again_ns)
+			clock->failed -= start(c, thread, NULL) == 0;
+	}
 }
 
 /* Disabled, not closed: the numbers of the descriptors still name threads. */
@@ -151,7 +180,8 @@ static void stop(struct kp_clock *clock)
 	struct task_clock *c = (struct task_clock *)clock;
 
 	for (size_t i = 0; i < c->threads.count; i++)
-		ioctl(c->threads.thread[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+		if (c->threads.thread[i].state == KP_THREAD_ARMED)
+			ioctl(c->threads.thread[i].fd, PERF_EVENT_IOC_DISABLE, 0);
 }
 
 static void destroy(struct kp_clock *clock)
@@ -159,7 +189,7 @@ static void destroy(struct kp_clock *clock)
 	struct task_clock *c = (struct task_clock *)clock;
 
 	for (size_t i = 0; i < c->threads.count; i++)
-		close(c->threads.thread[i].fd);
+		kp_closep(&c->threads.thread[i].fd);
 	kp_thread_table_deinit(&c->threads);
 	free(c);
 }

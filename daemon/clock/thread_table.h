@@ -12,7 +12,8 @@ struct kp_clock_thread {
 	int fd; /* task-clock */
 	int timer_id;
 	uint32_t mail; /* number of the request in the mailbox */
-	uint64_t asked_ns; /* when it was posted */
+	uint64_t asked_ns; /* when it was posted (timer), or asked for first (task-clock) */
+	uint64_t again_ns; /* task-clock, waiting: when to try next */
 	enum { KP_THREAD_WAITING, KP_THREAD_POSTED, KP_THREAD_ARMED, KP_THREAD_FAILED } state;
 };
 

@@ -56,16 +56,21 @@ static int drain_late(struct kp_drain *drain, struct kp_err *err)
 
 int kp_drain_run(struct kp_drain *drain, uint64_t elapsed_ns, bool last, struct kp_err *err)
 {
-	/* No more than one ring's worth a turn, so that a busy target cannot keep the loop here. */
-	uint64_t budget = last ? UINT64_MAX : drain->reader.cell_count;
+	/*
+	 * One ring's worth a turn, two at the end: a busy target cannot keep the loop here, nor one
+	 * that forges records.
+	 */
+	uint64_t budget = (uint64_t)drain->reader.cell_count * (last ? 2 : 1);
 	bool give_up = last, any = false;
 	int r = 0;
 
 	while (r == 0 && budget--) {
 		enum kp_ring_result result = kp_ring_read(&drain->reader, &drain->record, give_up);
 
-		if (result == KP_RING_EMPTY)
+		if (result == KP_RING_EMPTY) {
+			drain->pending_since_ns = 0;
 			break;
+		}
 		if (result == KP_RING_PENDING) {
 			if (!is_out_of_patience(drain))
 				break;

@@ -223,6 +223,27 @@ int kp_proc_tasks(pid_t pid, pid_t **ret, size_t *ret_count, struct kp_err *err)
 	return 0;
 }
 
+static bool has_ended(pid_t pid, pid_t tid)
+{
+	struct kp_proc_status status;
+
+	return kp_proc_status(pid, tid, &status, NULL) < 0 || status.state == 'Z' ||
+	       status.state == 'X';
+}
+
+pid_t kp_proc_live_thread(pid_t pid)
+{
+	_cleanup_(kp_freep) pid_t *tids = NULL;
+	size_t count;
+
+	if (!has_ended(pid, pid) || kp_proc_tasks(pid, &tids, &count, NULL) < 0)
+		return pid;
+	for (size_t i = 0; i < count; i++)
+		if (!has_ended(pid, tids[i]))
+			return tids[i];
+	return pid;
+}
+
 void kp_proc_comm(pid_t pid, pid_t tid, char *ret, size_t size)
 {
 	_cleanup_(kp_freep) char *text = NULL;

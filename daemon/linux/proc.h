@@ -43,6 +43,12 @@ int kp_proc_is_kernel_thread(pid_t pid, bool *ret, struct kp_err *err);
 /* Thread ids of a process, ascending; *ret is to be freed. -KP_EGONE when it does not exist. */
 int kp_proc_tasks(pid_t pid, pid_t **ret, size_t *ret_count, struct kp_err *err);
 
+/*
+ * A thread of pid that still has memory and files: pid itself, or another one where the main thread
+ * has ended before the rest. /proc/TID and process_vm_readv() take it as well as a pid.
+ */
+pid_t kp_proc_live_thread(pid_t pid);
+
 /* Comm of a thread, without newline; "" if it is gone. */
 void kp_proc_comm(pid_t pid, pid_t tid, char *ret, size_t size);
 

@@ -13,8 +13,10 @@
 #define MS UINT64_C(1000000)
 #define YOUNG_NS (30 * MS)	  /* a new image loads its libraries: look often */
 #define FULL_POLL_NS (100 * MS)	  /* threads, even if their number did not change */
-#define RESCAN_NS (20 * MS)	  /* modules, when a PC was in none of them */
-#define SCAN_NS (1000 * MS)	  /* modules anyway */
+#define RESCAN_MIN_NS (1 * MS)	  /* modules, when a PC was in none of them */
+#define SCAN_NS (1000 * MS)	  /* modules anyway, at least this often */
+#define SCAN_MIN_NS (30 * MS)	  /* and at most this often */
+#define SCAN_PART 200		  /* of the time at most goes into looking */
 #define NAMES_NS (500 * MS)	  /* threads give themselves names after they are born */
 #define MAIL_PATIENCE_MS 30
 #define NUDGE_NS (1 * MS)	  /* CPU time of a new thread until its timer is armed, about */
@@ -79,18 +81,38 @@ static pid_t owner_of(const struct kp_attachment *a, const struct kp_ring_record
 	return clock ? clock->ops->owner(clock, record->origin) : 0;
 }
 
-/* A library may have been loaded since the last look. */
+static bool has_unknown_caller(const struct kp_attachment *a, const struct kp_ring_record *record)
+{
+	for (uint16_t i = 1; i < record->depth; i++)
+		if (!kp_modules_contain(&a->modules, record->pc[i]))
+			return true;
+	return false;
+}
+
+/*
+ * A library may have been loaded since the last look; then it must be in the file before the
+ * sample. A leaf was executed, so it is worth a look at once. A caller may be no code at all
+ * (frames without frame pointers): the looks that find nothing come less and less often.
+ */
 static int learn_modules(struct kp_attachment *a, const struct kp_ring_record *record, struct kp_err *err)
 {
-	uint64_t now = kp_now_ns();
+	uint64_t since = kp_now_ns() - a->scan_ns;
+	size_t found;
+	int r;
 
-	for (uint16_t i = 0; i < record->depth && !a->unknown_pc; i++)
-		a->unknown_pc = !kp_modules_contain(&a->modules, record->pc[i]);
-	if (!a->unknown_pc || now - a->scan_ns < RESCAN_NS)
+	if (!kp_modules_contain(&a->modules, record->pc[0])) {
+		if (since < RESCAN_MIN_NS)
+			return 0;
+	} else if (since < a->rescan_ns || !has_unknown_caller(a, record)) {
 		return 0;
-	a->scan_ns = now;
-	a->unknown_pc = false;
-	return kp_modules_scan(&a->modules, NULL, err);
+	}
+	a->scan_ns = kp_now_ns();
+	r = kp_modules_scan(&a->modules, &found, err);
+	if (found || a->rescan_ns < RESCAN_MIN_NS)
+		a->rescan_ns = RESCAN_MIN_NS;
+	else
+		a->rescan_ns = a->rescan_ns * 2 < SCAN_NS ? a->rescan_ns * 2 : SCAN_NS;
+	return r;
 }
 
 static int complete(void *ctx, const struct kp_ring_record *record, struct kp_raw_sample *sample,
@@ -339,14 +361,28 @@ static int look_at_names(struct kp_attachment *a, uint64_t now, struct kp_err *e
 	return r;
 }
 
+static uint64_t scan_interval(const struct kp_attachment *a, uint64_t now)
+{
+	uint64_t wanted = a->scan_cost_ns * SCAN_PART;
+
+	if (now - a->attached_ns < YOUNG_NS)
+		return MS;
+	if (wanted < SCAN_MIN_NS)
+		return SCAN_MIN_NS;
+	return wanted < SCAN_NS ? wanted : SCAN_NS;
+}
+
+/* A library that has taken the place of another one is in no PC to be seen. */
 static int look_at_modules(struct kp_attachment *a, uint64_t now, struct kp_err *err)
 {
-	uint64_t due = now - a->attached_ns < YOUNG_NS ? MS : SCAN_NS;
+	int r;
 
-	if (now - a->scan_ns < due)
+	if (now - a->scan_ns < scan_interval(a, now))
 		return 0;
 	a->scan_ns = now;
-	return kp_modules_scan(&a->modules, NULL, err);
+	r = kp_modules_scan(&a->modules, NULL, err);
+	a->scan_cost_ns = kp_now_ns() - now;
+	return r;
 }
 
 /* Threads that are to be armed while every armed one sleeps: no handler will do it. */
@@ -374,6 +410,8 @@ int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_e
 	if (r < 0)
 		return r;
 	a->timer->ops->serve(a->timer);
+	if (a->task)
+		a->task->ops->serve(a->task);
 	end_nudges(a);
 	work_stuck_mail_off(a);
 	heartbeat(a);

@@ -39,7 +39,8 @@ struct kp_attachment {
 	uint64_t attached_ns; /* CLOCK_MONOTONIC */
 	uint64_t full_poll_ns, scan_ns, names_ns; /* when last done */
 	uint64_t stopped_ns; /* by attaching and arming */
-	bool unknown_pc;     /* a PC outside the known modules was seen since the last scan */
+	uint64_t scan_cost_ns; /* how long the last regular scan took */
+	uint64_t rescan_ns;  /* until modules are looked at again for an unknown caller */
 	bool live;	     /* the agent is in the target */
 };
 

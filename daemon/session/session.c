@@ -215,6 +215,14 @@ static bool has_ended(const struct session *s)
 	return kill(s->attachment.target.pid, 0) != 0 && errno == ESRCH;
 }
 
+/* With two clocks a thread that one of them misses is not sampled whole; most miss both or none. */
+static uint32_t unsampled(const struct kp_attachment *a)
+{
+	uint32_t events = a->task ? a->task->failed : 0;
+
+	return events > a->timer->failed ? events : a->timer->failed;
+}
+
 static void add_attachment(struct session *s, uint64_t stop_ns)
 {
 	struct kp_attachment *a = &s->attachment;
@@ -229,7 +237,7 @@ static void add_attachment(struct session *s, uint64_t stop_ns)
 	s->end.lost.bad += counts.bad;
 	s->end.overruns += a->drain.overruns;
 	s->end.threads_seen += (uint32_t)a->threads.seen;
-	s->end.threads_unsampled += a->timer->failed;
+	s->end.threads_unsampled += unsampled(a);
 	s->end.stop_detach_ns += stop_ns;
 	s->end.stop_attach_ns = s->end.stop_attach_ns > a->stopped_ns ? s->end.stop_attach_ns : a->stopped_ns;
 }

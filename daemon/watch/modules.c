@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "daemon/linux/maps.h"
+#include "daemon/linux/proc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static int put_module(struct kp_modules *modules, const struct kp_map *map, cons
 static int add_file(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err)
 {
 	struct kp_raw_string path = module_path(map);
-	int fd = kp_map_open_file(modules->pid, map), r;
+	int fd = kp_map_open_file(modules->live, map), r;
 	uint8_t build_id[BUILD_ID_MAX];
 	size_t len = fd >= 0 ? kp_build_id_read(fd, build_id, sizeof(build_id)) : 0;
 
@@ -108,7 +109,7 @@ static int add_image(struct kp_modules *modules, const struct kp_map *map, struc
 	uint8_t build_id[BUILD_ID_MAX];
 	int r;
 
-	if (!image || process_vm_readv(modules->pid, &local, 1, &remote, 1, 0) != (ssize_t)size)
+	if (!image || process_vm_readv(modules->live, &local, 1, &remote, 1, 0) != (ssize_t)size)
 		return put_module(modules, map, NULL, 0, err);
 	len = kp_build_id_of_image(image, size, build_id, sizeof(build_id));
 	record.bytes = (struct kp_raw_string){ image, (uint32_t)size };
@@ -138,6 +139,7 @@ int kp_modules_scan(struct kp_modules *modules, size_t *ret_new, struct kp_err *
 
 	if (ret_new)
 		*ret_new = 0;
+	modules->live = kp_proc_live_thread(modules->pid);
 	if (kp_maps_init(&maps, modules->pid, 0, NULL) < 0)
 		return 0;
 	now = calloc(maps.count + 1, sizeof(*now));

@@ -19,6 +19,7 @@ struct kp_known_module {
 
 struct kp_modules {
 	pid_t pid;
+	pid_t live; /* a thread of it that has memory, as of the last scan */
 	struct kp_raw_writer *writer;
 	struct kp_pins *pins;
 	struct kp_known_module *module; /* of the last scan that worked, ascending */

@@ -64,13 +64,17 @@ Test(agent, event_sample_names_its_fd)
 {
 	siginfo_t info = rig_event_info(17);
 	const struct kp_ring_record *record;
+	struct kp_regs regs = { .pc = 0x5000 };
 	struct rig rig;
 
 	rig_open(&rig, CELLS, DEPTH);
-	rig_signal(&rig, &info, FRAMES);
+	rig.head->timer_mode = KP_TIMER_SYSCALL;
+	rig_call_handler(&rig, &info, &regs);
 	record = rig_read(&rig);
-	cr_assert(rig_is_stack(record, rig_in_fire, FRAMES));
+	cr_assert_not_null(record);
 	cr_assert_eq(record->source, KP_SOURCE_EVENT);
+	cr_assert_eq(record->depth, 1);
+	cr_assert_eq(record->pc[0], 0x5000);
 	cr_assert_eq(record->origin, 17);
 	cr_assert_eq(record->overrun, 0);
 }
@@ -95,6 +99,7 @@ Test(agent, signal_without_siginfo_is_an_event_only_where_events_are)
 {
 	siginfo_t bare = rig_plain_info(SI_USER, 0);
 	const struct kp_ring_record *record;
+	struct kp_regs regs = { .pc = 0x5000 };
 	struct rig rig;
 
 	rig_open(&rig, CELLS, DEPTH);
@@ -103,7 +108,7 @@ Test(agent, signal_without_siginfo_is_an_event_only_where_events_are)
 	cr_assert_eq(rig.head->foreign, 1);
 
 	rig.head->timer_mode = KP_TIMER_SYSCALL;
-	rig_signal(&rig, &bare, FRAMES);
+	rig_call_handler(&rig, &bare, &regs);
 	record = rig_read(&rig);
 	cr_assert_not_null(record);
 	cr_assert_eq(record->source, KP_SOURCE_EVENT);
@@ -274,14 +279,18 @@ Test(agent, outermost_frame_is_the_whole_stack)
 
 static bool is_kept(struct rig *rig, const char *pc)
 {
-	siginfo_t info = rig_timer_info(0, 0);
+	siginfo_t timer = rig_timer_info(0, 0), event = rig_event_info(5);
 	struct kp_regs regs = { .pc = (uint64_t)(uintptr_t)pc };
+	bool by_timer;
 
-	rig_call_handler(rig, &info, &regs);
-	return rig_read(rig) != NULL;
+	rig_call_handler(rig, &timer, &regs);
+	by_timer = rig_read(rig) != NULL;
+	rig_call_handler(rig, &event, &regs);
+	cr_assert_neq(by_timer, rig_read(rig) != NULL, "each place belongs to one clock");
+	return by_timer;
 }
 
-Test(agent, in_syscall_mode_only_ticks_behind_a_syscall_are_kept)
+Test(agent, in_syscall_mode_ticks_behind_a_syscall_are_kept_and_all_other_events)
 {
 	const struct kp_arch *arch = rig_arch();
 	char *pages = half_readable(), *border = pages + 4096;
@@ -293,9 +302,11 @@ Test(agent, in_syscall_mode_only_ticks_behind_a_syscall_are_kept)
 	rig.head->timer_mode = KP_TIMER_SYSCALL;
 	tick(&rig, FRAMES);
 	cr_assert(rig_is_stack(rig_read(&rig), rig_in_fire, FRAMES));
-	rig_signal(&rig, &event, FRAMES);
-	cr_assert_not_null(rig_read(&rig));
 	cr_assert_eq(rig.head->user_ticks, 0);
+	/* The same time once more. */
+	rig_signal(&rig, &event, FRAMES);
+	cr_assert_null(rig_read(&rig));
+	cr_assert_eq(rig.head->user_ticks, 1);
 
 	/* The instruction at each place, whole words or not; and one byte of it wrong. */
 	for (int i = 100; i < 108; i++) {

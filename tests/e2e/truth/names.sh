@@ -1,0 +1,64 @@
+#!/bin/bash
+# names.sh deleted|dlopen|vdso|templates|python: code is named, wherever it comes from.
+. "$(dirname "$0")/truth.sh"
+
+case $1 in
+deleted)
+	cp "$VICTIMS/shares" program
+	start kitprof "$KITPROF" run -- ./program 10 1 7
+	until_true 20 test -s prof.kitprof || fail "sampling does not begin"
+	rm program
+	wait "$pid"
+	equal "exit status" $? 7
+	at_least "share of fifty" "$(self prof.folded fifty)" 35
+	has_not prof.folded deleted
+
+	cp "$VICTIMS/shares" program
+	burner program ./program 200 1 7
+	rm program
+	run_says 0 "$KITPROF" record --pid "$pid" -d 1
+	at_least "share of fifty" "$(self prof.folded fifty)" 35
+	has prof.folded '^program;.*main;'
+	# Upgraded: another file has the name now, and its names are not taken.
+	cp "$VICTIMS/shares-O2-nofp-static" program
+	run_says 0 "$KITPROF" record --pid "$pid" -d 1
+	at_least "share of fifty" "$(self prof.folded fifty)" 35
+	has prof.folded '^program;.*main;'
+	;;
+dlopen)
+	run_says 0 "$KITPROF" run -- "$VICTIMS/loader" "$VICTIMS/alpha.so" "$VICTIMS/beta.so"
+	for function in in_alpha in_beta; do
+		at_least "share of $function" "$(self prof.folded "$function")" 30
+		has prof.folded ";main;(work_in;)?plugin_work;$function [0-9]+\$"
+	done
+	;;
+vdso)
+	run_says 0 "$KITPROF" run -- "$VICTIMS/loader" vdso
+	at_least "share of the vdso" "$(self prof.folded __vdso_clock_gettime)" 20
+	has "prof.flat" '__vdso_clock_gettime  \[vdso\]'
+	;;
+templates)
+	run_says 0 "$KITPROF" run -f pprof -- "$VICTIMS/templates"
+	has prof.folded ';main;long shop::Basket<shop::Apple>::weigh<7>\(char const\*\) [0-9]+$|;main;shop::Basket<shop::Apple>::weigh<7>\(char const\*\) [0-9]+$'
+	has prof.flat 'shop::Basket<shop::Apple>::weigh<7>\(char const\*\)  .*templates.cc:'
+	has_not prof.folded _Z
+	;;
+python)
+	need_tool python3
+	cat >work.py <<'END'
+import hashlib, json
+n = 0
+for i in range(600000):
+    n += len(json.dumps({"a": i, "b": [i, str(i)]}))
+print(n)
+END
+	python=$(python3 -c 'import sys; print(sys.executable)') # not a script in front of it
+	"$python" work.py >expected
+	run_says 0 "$KITPROF" run -- "$python" work.py
+	cmp out expected || fail "python3 prints something else"
+	account prof.kitprof 85 110
+	has prof.flat ' _?Py[A-Z][A-Za-z]*_'
+	awk '/^ / && $6 ~ /^(_?Py|\[|__|mem|str|[a-z_]+$)/ { named += $1 } END { exit !(named > 50) }' prof.flat ||
+		fail "most of python3 has no name"
+	;;
+esac

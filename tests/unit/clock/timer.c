@@ -1,0 +1,171 @@
+/*
+ * Unit tests of the CPU timer clock's side of the mailbox. The agent is played by the test: it
+ * works off mail when it is told to.
+ */
+#include "common/cleanup.h"
+#include "daemon/clock/clock.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+#define PERIOD UINT64_C(1000000)
+
+static struct kp_shm_head head;
+static struct kp_clock *clock_;
+static struct kp_err err;
+
+static void begin(void)
+{
+	memset(&head, 0, sizeof(head));
+	cr_assert_eq(kp_timer_clock_create(&head, PERIOD, 1, &clock_, &err), 0);
+}
+
+static uint32_t waiting(void)
+{
+	return head.mail_posted - head.mail_done;
+}
+
+/* Works off up to n mails; timer ids are the tid + 1000. Returns how many. */
+static uint32_t work_off(uint32_t n, int32_t result)
+{
+	uint32_t done = 0;
+
+	for (; done < n && waiting(); done++) {
+		struct kp_mail *mail = &head.mail[head.mail_done % KP_MAIL_SLOTS];
+
+		mail->result = result;
+		if (mail->op == KP_MAIL_ARM)
+			mail->timer_id = (int32_t)mail->tid + 1000;
+		head.mail_done++;
+	}
+	return done;
+}
+
+static void arm(pid_t tid, pid_t ns_tid)
+{
+	cr_assert_eq(clock_->ops->arm(clock_, tid, ns_tid, &err), 0);
+}
+
+Test(timer, request_travels_and_its_result_comes_back)
+{
+	begin();
+	arm(500, 5);
+	cr_assert_eq(waiting(), 1);
+	cr_assert_eq(head.mail[0].op, KP_MAIL_ARM);
+	cr_assert_eq(head.mail[0].tid, 5);
+	cr_assert_geq(head.mail[0].first_ns, 1);
+	cr_assert_leq(head.mail[0].first_ns, PERIOD);
+	clock_->ops->serve(clock_);
+	cr_assert_eq(clock_->armed, 0);
+	work_off(1, 0);
+	clock_->ops->serve(clock_);
+	cr_assert_eq(clock_->armed, 1);
+	cr_assert_eq(clock_->failed, 0);
+	/* Records name the id in the target's namespace. */
+	cr_assert_eq(clock_->ops->owner(clock_, 5), 500);
+	cr_assert_eq(clock_->ops->owner(clock_, 500), 0);
+	kp_clock_destroy(clock_);
+}
+
+Test(timer, failure_is_counted)
+{
+	begin();
+	arm(1, 1);
+	arm(2, 2);
+	work_off(2, -11);
+	clock_->ops->serve(clock_);
+	cr_assert_eq(clock_->failed, 2);
+	cr_assert_eq(clock_->armed, 0);
+	kp_clock_destroy(clock_);
+}
+
+Test(timer, timer_of_a_thread_that_ended_is_deleted)
+{
+	begin();
+	arm(500, 5);
+	work_off(1, 0);
+	clock_->ops->serve(clock_);
+	clock_->ops->forget(clock_, 500);
+	cr_assert_eq(waiting(), 1);
+	cr_assert_eq(head.mail[1].op, KP_MAIL_DISARM);
+	cr_assert_eq(head.mail[1].timer_id, 1005);
+	cr_assert_eq(clock_->ops->owner(clock_, 5), 0);
+	clock_->ops->forget(clock_, 500);
+	cr_assert_eq(waiting(), 1);
+	kp_clock_destroy(clock_);
+}
+
+Test(timer, more_threads_than_slots_are_all_armed)
+{
+	begin();
+	for (pid_t tid = 1; tid <= 1000; tid++)
+		arm(tid, tid);
+	cr_assert_leq(waiting(), KP_MAIL_SLOTS);
+	/* In odd portions, so that results and free slots do not come in step. */
+	for (int turns = 0; clock_->armed < 1000; turns++) {
+		cr_assert_lt(turns, 1000);
+		work_off(7, 0);
+		clock_->ops->serve(clock_);
+		cr_assert_leq(waiting(), KP_MAIL_SLOTS);
+	}
+	cr_assert_eq(clock_->failed, 0);
+	for (uint32_t tid = 1; tid <= 1000; tid++)
+		cr_assert_eq(clock_->ops->owner(clock_, tid), (pid_t)tid);
+	kp_clock_destroy(clock_);
+}
+
+Test(timer, results_survive_a_crowd_of_other_mail)
+{
+	begin();
+	arm(500, 5);
+	work_off(1, -11);
+	/* Before the result is looked at, as much mail as fits. */
+	for (pid_t tid = 1; tid <= 300; tid++)
+		arm(1000 + tid, 1000 + tid);
+	work_off(KP_MAIL_SLOTS, 0);
+	clock_->ops->serve(clock_);
+	cr_assert_eq(clock_->failed, 1);
+	kp_clock_destroy(clock_);
+}
+
+Test(timer, count_wraps_around)
+{
+	begin();
+	head.mail_posted = head.mail_done = UINT32_MAX - 2;
+	for (pid_t tid = 1; tid <= 10; tid++)
+		arm(tid, tid);
+	cr_assert_eq(work_off(20, 0), 10);
+	clock_->ops->serve(clock_);
+	cr_assert_eq(clock_->armed, 10);
+	kp_clock_destroy(clock_);
+}
+
+Test(timer, those_armed_with_the_injection_are_known)
+{
+	struct kp_mail mail[2] = { { .op = KP_MAIL_ARM, .tid = 7, .timer_id = 3 },
+				   { .op = KP_MAIL_ARM, .tid = 8, .result = -12 } };
+	pid_t tids[2] = { 700, 800 };
+
+	begin();
+	cr_assert_eq(kp_timer_clock_adopt(clock_, mail, tids, 2, &err), 0);
+	cr_assert_eq(clock_->armed, 1);
+	cr_assert_eq(clock_->failed, 1);
+	cr_assert_eq(clock_->ops->owner(clock_, 7), 700);
+	kp_clock_destroy(clock_);
+}
+
+Test(timer, unanswered_requests_are_stuck)
+{
+	begin();
+	arm(1, 1);
+	cr_assert_eq(kp_timer_clock_stuck(clock_, 60000), 0);
+	cr_assert_not(kp_timer_clock_is_settled(clock_, 1));
+	while (kp_timer_clock_stuck(clock_, 1) == 0)
+		; /* for a millisecond */
+	work_off(1, 0);
+	clock_->ops->serve(clock_);
+	cr_assert_eq(kp_timer_clock_stuck(clock_, 0), 0);
+	cr_assert(kp_timer_clock_is_settled(clock_, 1));
+	cr_assert(kp_timer_clock_is_settled(clock_, 99));
+	kp_clock_destroy(clock_);
+}

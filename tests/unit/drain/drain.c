@@ -1,0 +1,191 @@
+/* Unit tests of the way from the ring to the raw profile. Both ends are in memory. */
+#include "daemon/drain/drain.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CELLS 8
+#define DEPTH 4
+
+static _Alignas(8) uint8_t file[1 << 20];
+static size_t size;
+static _Alignas(64) uint8_t memory[64 << 10];
+static struct kp_ring *ring = (struct kp_ring *)(void *)memory;
+static struct kp_drain drain;
+static struct kp_err err;
+static int write_result, complete_result;
+
+static int put(void *ctx, const void *data, size_t n, struct kp_err *e)
+{
+	(void)ctx;
+	if (write_result < 0)
+		return kp_fail(e, KP_ESYSTEM, "disk full");
+	memcpy(file + size, data, n);
+	size += n;
+	return 0;
+}
+
+static struct kp_raw_writer writer = { .write = put };
+
+static int complete(void *ctx, const struct kp_ring_record *record, struct kp_raw_sample *sample,
+		    struct kp_err *e)
+{
+	(void)ctx, (void)e;
+	sample->pid = 100;
+	sample->tid = record->origin;
+	sample->weight_ns = 10 * (1 + (uint64_t)record->overrun);
+	return complete_result;
+}
+
+static void begin(void)
+{
+	cr_assert_leq(kp_ring_bytes(CELLS, DEPTH), sizeof(memory));
+	kp_ring_format(ring, CELLS, DEPTH, 1000);
+	cr_assert_eq(kp_raw_put_header(&writer, &err), 0);
+	kp_drain_init(&drain, ring, CELLS, DEPTH, &writer, complete, NULL);
+}
+
+/* Claims a place and fills it in; published by the caller. */
+static uint64_t claim(uint32_t origin)
+{
+	uint64_t ticket;
+	struct kp_ring_record *record = kp_ring_claim(ring, &ticket);
+
+	cr_assert_not_null(record);
+	record->origin = origin;
+	record->overrun = origin % 3;
+	record->depth = 2;
+	record->source = KP_SOURCE_TIMER;
+	record->walk_end = 0;
+	record->pid = 0;
+	record->pc[0] = 0x1000 + origin;
+	record->pc[1] = 0x2000;
+	return ticket;
+}
+
+static void sample(uint32_t origin)
+{
+	kp_ring_publish(ring, claim(origin));
+}
+
+/* What is in the file: "T5" for a TIME, a tid for a SAMPLE. */
+static const char *content(void)
+{
+	static char text[512];
+	struct kp_raw_reader reader;
+	struct kp_raw_record record;
+
+	text[0] = 0;
+	cr_assert_eq(kp_raw_reader_init(&reader, file, size, "memory", &err), 0);
+	while (kp_raw_read(&reader, &record, &err) == KP_RAW_RECORD) {
+		char word[32] = "?";
+
+		if (record.type == KP_RAW_TIME)
+			snprintf(word, sizeof(word), "T%u", (unsigned)record.time.elapsed_ns);
+		if (record.type == KP_RAW_SAMPLE) {
+			cr_assert_eq(record.sample.depth, 2);
+			cr_assert_eq(record.sample.pc[0], 0x1000 + record.sample.tid);
+			cr_assert_eq(record.sample.weight_ns, 10 * (1 + record.sample.tid % 3));
+			snprintf(word, sizeof(word), "%u", record.sample.tid);
+		}
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s",
+			 text[0] ? " " : "", word);
+	}
+	return text;
+}
+
+Test(drain, samples_come_in_order_behind_the_time)
+{
+	begin();
+	cr_assert_eq(kp_drain_run(&drain, 4, false, &err), 0);
+	cr_assert_str_eq(content(), "");
+	sample(7);
+	sample(8);
+	cr_assert_eq(kp_drain_run(&drain, 5, false, &err), 0);
+	sample(9);
+	cr_assert_eq(kp_drain_run(&drain, 6, false, &err), 0);
+	cr_assert_eq(kp_drain_run(&drain, 7, false, &err), 0);
+	cr_assert_str_eq(content(), "T5 7 8 T6 9");
+	cr_assert_eq(drain.overruns, 7 % 3 + 8 % 3 + 9 % 3);
+	cr_assert_eq(drain.explained_ns, 10 * (3 + 7 % 3 + 8 % 3 + 9 % 3));
+}
+
+Test(drain, unfinished_writer_is_waited_for)
+{
+	uint64_t ticket;
+
+	begin();
+	sample(1);
+	ticket = claim(2);
+	sample(3);
+	cr_assert_eq(kp_drain_run(&drain, 1, false, &err), 0);
+	cr_assert_str_eq(content(), "T1 1");
+	kp_ring_publish(ring, ticket);
+	cr_assert_eq(kp_drain_run(&drain, 2, false, &err), 0);
+	cr_assert_str_eq(content(), "T1 1 T2 2 3");
+}
+
+Test(drain, at_the_end_an_unfinished_writer_is_given_up_and_counted)
+{
+	struct kp_ring_counts counts;
+
+	begin();
+	sample(1);
+	claim(2);
+	sample(3);
+	cr_assert_eq(kp_drain_run(&drain, 1, true, &err), 0);
+	cr_assert_str_eq(content(), "T1 1 3");
+	kp_ring_count(&drain.reader, &counts);
+	cr_assert_eq(counts.taken, 3);
+	cr_assert_eq(counts.kept, 2);
+	cr_assert_eq(counts.abandoned, 1);
+}
+
+Test(drain, writer_that_was_given_up_and_finished_is_taken_at_the_end)
+{
+	struct kp_ring_counts counts;
+	uint64_t ticket;
+
+	begin();
+	ticket = claim(2);
+	drain.pending_since_ns = 1; /* it has been waited for since the machine started */
+	sample(3);
+	cr_assert_eq(kp_drain_run(&drain, 1, false, &err), 0);
+	cr_assert_str_eq(content(), "T1 3");
+	kp_ring_publish(ring, ticket);
+	cr_assert_eq(kp_drain_run(&drain, 2, true, &err), 0);
+	kp_ring_count(&drain.reader, &counts);
+	cr_assert_eq(counts.kept, 2);
+	cr_assert_eq(counts.abandoned, 0);
+	cr_assert_not_null(strstr(content(), " 2"));
+}
+
+Test(drain, one_turn_takes_one_ring_at_most)
+{
+	begin();
+	for (uint32_t i = 0; i < CELLS; i++)
+		sample(i);
+	/* Somebody who forges records faster than they are read. */
+	cr_assert_eq(kp_drain_run(&drain, 1, false, &err), 0);
+	cr_assert_eq(drain.reader.kept, CELLS);
+	for (int turn = 0; turn < 5; turn++) {
+		for (uint32_t i = 0; i < CELLS / 2; i++)
+			sample(i);
+		cr_assert_eq(kp_drain_run(&drain, 1, false, &err), 0);
+	}
+	cr_assert_eq(drain.reader.kept, CELLS + 5 * CELLS / 2);
+}
+
+Test(drain, errors_are_passed_up)
+{
+	begin();
+	sample(1);
+	complete_result = -KP_ENOMEM;
+	cr_assert_eq(kp_drain_run(&drain, 1, false, &err), -KP_ENOMEM);
+	complete_result = 0;
+	sample(2);
+	write_result = -1;
+	cr_assert_eq(kp_drain_run(&drain, 1, false, &err), -KP_ESYSTEM);
+	cr_assert_str_eq(err.text, "disk full");
+}
