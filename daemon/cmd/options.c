@@ -16,6 +16,9 @@ enum {
 	OPT_DEPTH,
 	OPT_SIGNAL,
 	OPT_CLOCK,
+	OPT_PER_PROCESS,
+	OPT_STATS,
+	OPT_JSON,
 };
 
 #define SAMPLES (KP_COMMAND_RUN | KP_COMMAND_RECORD | KP_COMMAND_DAEMON)
@@ -43,6 +46,10 @@ static const struct option_row rows[] = {
 	{ "format", 'f', "FMT[:FILE]", REPORTS, "also this format; may be repeated" },
 	{ "no-folded", OPT_NO_FOLDED, NULL, REPORTS, "do not write folded stacks" },
 	{ "no-flat", OPT_NO_FLAT, NULL, REPORTS, "do not write the flat report" },
+	{ "threads", 't', NULL, REPORTS, "tell threads apart in folded and flat" },
+	{ "per-process", OPT_PER_PROCESS, NULL, REPORTS, "tell processes of one name apart" },
+	{ "stats", OPT_STATS, NULL, KP_COMMAND_REPORT, "print how true the profile is instead" },
+	{ "json", OPT_JSON, NULL, KP_COMMAND_REPORT, "with --stats: as a JSON object" },
 	{ "no-raw", OPT_NO_RAW, NULL, SAMPLES, "do not keep the raw profile (*.kitprof)" },
 	{ "quiet", 'q', NULL, ALL, "say nothing but errors" },
 	{ "verbose", 'v', NULL, ALL, "say more" },
@@ -55,10 +62,8 @@ static const struct {
 	enum kp_command command;
 	const char *name;
 } command_names[] = {
-	{ KP_COMMAND_RUN, "kitprof run" },
-	{ KP_COMMAND_RECORD, "kitprof record" },
-	{ KP_COMMAND_REPORT, "kitprof report" },
-	{ KP_COMMAND_CLEANUP, "kitprof cleanup" },
+	{ KP_COMMAND_RUN, "kitprof run" },	 { KP_COMMAND_RECORD, "kitprof record" },
+	{ KP_COMMAND_REPORT, "kitprof report" }, { KP_COMMAND_CLEANUP, "kitprof cleanup" },
 	{ KP_COMMAND_DAEMON, "kitprofd" },
 };
 
@@ -81,12 +86,14 @@ static void make_tables(enum kp_command command, struct tables *ret)
 	size_t n = 0, at = 0;
 
 	*ret = (struct tables){ 0 };
-	ret->letters[at++] = '+'; /* stop at the first word that is no option */
+	if (command == KP_COMMAND_RUN)
+		ret->letters[at++] = '+'; /* what follows the program is the program's */
 	ret->letters[at++] = ':'; /* tell a missing value from an unknown option */
 	for (size_t i = 0; i < ROWS; i++) {
 		if (!(rows[i].commands & command))
 			continue;
-		ret->longs[n++] = (struct option){ rows[i].name, rows[i].value ? required_argument : no_argument,
+		ret->longs[n++] = (struct option){ rows[i].name,
+						   rows[i].value ? required_argument : no_argument,
 						   NULL, rows[i].letter };
 		if (rows[i].letter >= 256)
 			continue;
@@ -105,7 +112,8 @@ static bool is_row(const struct option_row *row, const char *word, int letter)
 	return letter && row->letter == letter;
 }
 
-static int explain_unknown(enum kp_command command, const char *word, int letter, struct kp_err *err)
+static int explain_unknown(enum kp_command command, const char *word, int letter,
+			   struct kp_err *err)
 {
 	char name[64];
 
@@ -115,7 +123,8 @@ static int explain_unknown(enum kp_command command, const char *word, int letter
 		snprintf(name, sizeof(name), "-%c", letter);
 	for (size_t i = 0; i < ROWS; i++)
 		if (is_row(&rows[i], word, letter) && !(rows[i].commands & command))
-			return kp_fail(err, KP_EUSAGE, "option %s does not belong to `%s` but to `%s`", name,
+			return kp_fail(err, KP_EUSAGE,
+				       "option %s does not belong to `%s` but to `%s`", name,
 				       command_name(command), command_name(rows[i].commands));
 	for (size_t i = 0; i < ROWS; i++)
 		if (is_row(&rows[i], word, letter))
@@ -124,16 +133,16 @@ static int explain_unknown(enum kp_command command, const char *word, int letter
 		       command_name(command));
 }
 
-static int parse_count(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *ret,
-		       struct kp_err *err)
+static int parse_count(const char *option, const char *text, uint64_t min, uint64_t max,
+		       uint64_t *ret, struct kp_err *err)
 {
 	char *end;
 
 	errno = 0;
 	*ret = strtoull(text, &end, 10);
 	if (end == text || *end || errno || text[0] == '-' || *ret < min || *ret > max)
-		return kp_fail(err, KP_EUSAGE, "--%s %s: give a number from %llu to %llu", option, text,
-			       (unsigned long long)min, (unsigned long long)max);
+		return kp_fail(err, KP_EUSAGE, "--%s %s: give a number from %llu to %llu", option,
+			       text, (unsigned long long)min, (unsigned long long)max);
 	return 0;
 }
 
@@ -167,9 +176,10 @@ static int parse_format(const char *text, struct kp_options *o, struct kp_err *e
 		char known[128] = "";
 
 		for (size_t i = 0; kp_renderers[i]; i++)
-			snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "",
-				 kp_renderers[i]->name);
-		return kp_fail(err, KP_EUSAGE, "--format %s: no such format; there are %s", text, known);
+			snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s",
+				 i ? ", " : "", kp_renderers[i]->name);
+		return kp_fail(err, KP_EUSAGE, "--format %s: no such format; there are %s", text,
+			       known);
 	}
 	o->output_count++;
 	return 0;
@@ -209,6 +219,19 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 		break;
 	case 'f':
 		r = parse_format(value, o, err);
+		break;
+	case 't':
+		o->render.split = KP_SPLIT_THREAD;
+		break;
+	case OPT_PER_PROCESS:
+		if (o->render.split == KP_SPLIT_NONE)
+			o->render.split = KP_SPLIT_PROCESS;
+		break;
+	case OPT_STATS:
+		o->stats = true;
+		break;
+	case OPT_JSON:
+		o->json = true;
 		break;
 	case OPT_NO_FOLDED:
 		o->no_folded = true;
@@ -255,7 +278,8 @@ int kp_options_parse(enum kp_command command, int argc, char *const *argv, struc
 	make_tables(command, &tables);
 	opterr = 0;
 	optind = 0; /* glibc: start anew, also with the '+' of another table */
-	while (r == 0 && (letter = getopt_long(argc, argv, tables.letters, tables.longs, NULL)) != -1) {
+	while (r == 0 &&
+	       (letter = getopt_long(argc, argv, tables.letters, tables.longs, NULL)) != -1) {
 		const char *word = argv[optind - 1];
 
 		if (letter == '?')
@@ -280,8 +304,8 @@ void kp_options_help(enum kp_command command, FILE *out)
 			snprintf(left, sizeof(left), "-%c, --%s%s%s", rows[i].letter, rows[i].name,
 				 rows[i].value ? " " : "", rows[i].value ? rows[i].value : "");
 		else
-			snprintf(left, sizeof(left), "    --%s%s%s", rows[i].name, rows[i].value ? " " : "",
-				 rows[i].value ? rows[i].value : "");
+			snprintf(left, sizeof(left), "    --%s%s%s", rows[i].name,
+				 rows[i].value ? " " : "", rows[i].value ? rows[i].value : "");
 		fprintf(out, "  %-28s %s\n", left, rows[i].help);
 	}
 	if (!(command & REPORTS))

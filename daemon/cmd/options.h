@@ -32,11 +32,13 @@ struct kp_options {
 	uint32_t depth;
 	uint64_t cap;
 	uint64_t duration_ns; /* 0: no limit */
-	pid_t pid;	      /* 0: not given */
-	int signal;	      /* 0: not given */
+	pid_t pid; /* 0: not given */
+	int signal; /* 0: not given */
 	enum kp_clock_wish clock;
 	const char *output; /* of the folded format; NULL: not given */
 	bool no_folded, no_flat, no_raw;
+	struct kp_render_options render;
+	bool stats, json; /* figures on stdout, no files */
 	struct kp_output outputs[KP_OUTPUTS_MAX];
 	size_t output_count;
 	bool quiet, verbose, help, version;
@@ -44,7 +46,8 @@ struct kp_options {
 };
 
 /*
- * argv[0] is the command's name. Stops at the first word that is no option, or behind "--".
+ * argv[0] is the command's name. KP_COMMAND_RUN stops at the first word that is no option, all stop
+ * behind "--"; elsewhere options may follow other words, and argv is sorted: options first.
  * -KP_EUSAGE names the option and, where it belongs to another command, that.
  */
 int kp_options_parse(enum kp_command command, int argc, char *const *argv, struct kp_options *ret,

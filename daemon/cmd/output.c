@@ -18,7 +18,8 @@ struct writer {
 	size_t hint_size;
 };
 
-const char *kp_output_path(const struct kp_options *o, const char *extension, char *ret, size_t size)
+const char *kp_output_path(const struct kp_options *o, const char *extension, char *ret,
+			   size_t size)
 {
 	static const char folded[] = ".folded";
 	const char *base = o->output && strcmp(o->output, "-") != 0 ? o->output : "prof.folded";
@@ -39,10 +40,10 @@ static void note(struct writer *w, const struct kp_renderer *renderer, const cha
 		fprintf(w->hints, " (%s %s)", renderer->hint, path);
 }
 
-static int write_one(struct writer *w, const struct kp_renderer *renderer, const struct kp_profile *p,
-		     const char *path, struct kp_err *err)
+static int write_one(struct writer *w, const struct kp_renderer *renderer,
+		     const struct kp_profile *p, const char *path, struct kp_err *err)
 {
-	int r = kp_render_to_path(renderer, p, path, err);
+	int r = kp_render_to_path(renderer, p, &w->options->render, path, err);
 
 	if (r == 0)
 		note(w, renderer, path);
@@ -59,17 +60,21 @@ static int write_all(struct writer *w, const struct kp_profile *p, struct kp_err
 
 	if (!o->no_folded)
 		r = write_one(w, &kp_render_folded, p,
-			      o->output ? o->output : kp_output_path(o, ".folded", path, sizeof(path)), err);
+			      o->output ? o->output
+					: kp_output_path(o, ".folded", path, sizeof(path)),
+			      err);
 	if (!o->no_flat) {
-		int each = write_one(w, &kp_render_flat, p, kp_output_path(o, ".flat", path, sizeof(path)),
-				     r ? &other : err);
+		int each =
+			write_one(w, &kp_render_flat, p,
+				  kp_output_path(o, ".flat", path, sizeof(path)), r ? &other : err);
 
 		r = r ? r : each;
 	}
 	for (size_t i = 0; i < o->output_count; i++) {
 		const struct kp_output *output = &o->outputs[i];
 		const char *to = output->path ? output->path
-					      : kp_output_path(o, output->renderer->extension, path, sizeof(path));
+					      : kp_output_path(o, output->renderer->extension, path,
+							       sizeof(path));
 		int each = write_one(w, output->renderer, p, to, r ? &other : err);
 
 		r = r ? r : each;
@@ -83,6 +88,14 @@ static void remark(void *ctx, const char *line)
 
 	if (w->options->verbose)
 		kp_cmd_say(w->program, line);
+}
+
+static int print_stats(const struct writer *w, const struct kp_profile *p, struct kp_err *err)
+{
+	const struct kp_options *o = w->options;
+
+	return kp_render_to_path(o->json ? &kp_render_stats_json : &kp_render_stats, p, &o->render,
+				 "-", err);
 }
 
 static int write_profile(struct writer *w, const struct kp_profile *p, const char *raw_path,
@@ -112,13 +125,15 @@ int kp_output_write(const struct kp_options *o, const char *program, const void 
 		    uint64_t *ret_kept, struct kp_err *err)
 {
 	struct writer w = { .options = o, .program = program };
-	struct kp_collect_options options = { .name = raw_name, .pins = pins, .remark = remark, .ctx = &w };
+	struct kp_collect_options options = {
+		.name = raw_name, .pins = pins, .remark = remark, .ctx = &w
+	};
 	struct kp_profile *p = NULL;
 	int r = kp_collect(raw, size, &options, &p, err);
 
 	if (r < 0)
 		return r;
-	r = write_profile(&w, p, raw_path, err);
+	r = o->stats ? print_stats(&w, p, err) : write_profile(&w, p, raw_path, err);
 	*ret_kept = p->truth.kept;
 	if (w.names)
 		fclose(w.names);

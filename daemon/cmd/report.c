@@ -67,6 +67,19 @@ static int report(struct kp_options *o, const char *path)
 	return r < 0 ? KP_EXIT_ERROR : KP_EXIT_OK;
 }
 
+/* --stats prints, the rest writes files: not both, lest something is expected that is not there. */
+static int check_stats(const struct kp_options *o, struct kp_err *err)
+{
+	if (o->json && !o->stats)
+		return kp_fail(err, KP_EUSAGE,
+			       "report: --json says how --stats prints; give that too");
+	if (o->stats && (o->output || o->output_count || o->render.split != KP_SPLIT_NONE))
+		return kp_fail(err, KP_EUSAGE,
+			       "report: --stats writes no profile; leave out -o, -f, -t and "
+			       "--per-process");
+	return 0;
+}
+
 int kp_cmd_report(int argc, char **argv)
 {
 	struct kp_options options;
@@ -81,6 +94,10 @@ int kp_cmd_report(int argc, char **argv)
 		return KP_EXIT_OK;
 	if (!options.rest[0] || options.rest[1]) {
 		kp_cmd_say("kitprof", "report: give one raw profile: " USAGE);
+		return KP_EXIT_USAGE;
+	}
+	if (check_stats(&options, &err) < 0) {
+		kp_cmd_say("kitprof", err.text);
 		return KP_EXIT_USAGE;
 	}
 	return report(&options, options.rest[0]);

@@ -78,6 +78,23 @@ static void apply_sample(struct kp_account *a, struct kp_profile *p,
 		t->clock[a->clock[sample->source] - 1].samples++;
 }
 
+static enum kp_end_why why_of(enum kp_raw_end_why why)
+{
+	switch (why) {
+	case KP_RAW_END_TARGET:
+		return KP_END_TARGET;
+	case KP_RAW_END_TIME:
+		return KP_END_TIME;
+	case KP_RAW_END_SIGNAL:
+		return KP_END_SIGNAL;
+	case KP_RAW_END_FULL:
+		return KP_END_FULL;
+	case KP_RAW_END_HANDLER:
+		return KP_END_HANDLER;
+	}
+	return KP_END_CUT_OFF; /* the decoder lets no other pass */
+}
+
 static void apply_end(struct kp_account *a, struct kp_truth *t, const struct kp_raw_end *end)
 {
 	a->has_end = true;
@@ -90,7 +107,7 @@ static void apply_end(struct kp_account *a, struct kp_truth *t, const struct kp_
 	t->overruns = end->overruns;
 	t->threads_seen = end->threads_seen;
 	t->threads_unsampled = end->threads_unsampled;
-	t->why = end->why;
+	t->why = why_of((enum kp_raw_end_why)end->why);
 	t->exit_status = end->exit_status;
 }
 
@@ -124,14 +141,20 @@ int kp_account_apply(struct kp_account *a, struct kp_profile *p, const struct kp
 	return 0;
 }
 
+/* Far above what a session can count, and so far below 2^64 that sums of some stay below it too. */
+static uint64_t bounded(uint64_t count)
+{
+	return count < UINT64_C(1) << 60 ? count : UINT64_C(1) << 60;
+}
+
 void kp_account_finish(const struct kp_account *a, struct kp_profile *p)
 {
 	struct kp_truth *t = &p->truth;
 
-	t->dropped_full = a->lost.dropped_full;
-	t->dropped_cap = a->lost.dropped_cap;
-	t->abandoned = a->lost.abandoned;
-	t->bad = a->lost.bad;
+	t->dropped_full = bounded(a->lost.dropped_full);
+	t->dropped_cap = bounded(a->lost.dropped_cap);
+	t->abandoned = bounded(a->lost.abandoned);
+	t->bad = bounded(a->lost.bad);
 	t->kept = a->samples;
 	t->taken = t->kept + t->dropped_full + t->dropped_cap + t->abandoned + t->bad;
 	if (!a->has_end) {

@@ -117,6 +117,21 @@ static int get_site(struct collector *c, const struct kp_raw_sample *s, uint32_t
 	return kp_sites_get(&c->sites, module, address, ret, err);
 }
 
+/*
+ * Frames of the sample that can be frames. Where code has no frame pointers the walk takes whatever
+ * the register holds for one, and what it then reads is not a return address. Code that returns
+ * lies in executable memory, so the stack ends before the first caller that does not: the rest
+ * would be noise that looks like code. The leaf is always kept, the CPU was there.
+ */
+static uint16_t real_depth(const struct collector *c, const struct kp_raw_sample *s)
+{
+	uint16_t depth = 1;
+
+	while (depth < s->depth && kp_replay_module_at(&c->replay, s->pid, frame_address(s, depth)))
+		depth++;
+	return depth;
+}
+
 /* ---- first pass ---- */
 
 /* pprof takes the first mapping for the program: its own file, else what it mapped first. */
@@ -137,6 +152,7 @@ static int survey(struct collector *c, const struct kp_raw_record *record, struc
 {
 	bool first_process = record->type == KP_RAW_PROCESS && !c->account.has_process;
 	struct kp_site *site;
+	uint16_t depth;
 	int r;
 
 	r = kp_account_apply(&c->account, c->profile, record, err);
@@ -151,7 +167,8 @@ static int survey(struct collector *c, const struct kp_raw_record *record, struc
 		note_main_module(c, &record->module);
 	if (record->type != KP_RAW_SAMPLE)
 		return 0;
-	for (uint32_t i = 0; i < record->sample.depth; i++) {
+	depth = real_depth(c, &record->sample);
+	for (uint32_t i = 0; i < depth; i++) {
 		r = get_site(c, &record->sample, i, &site, err);
 		if (r < 0)
 			return r;
@@ -203,11 +220,14 @@ static const char *outer_name(const struct collector *c, uint32_t location)
 	return c->profile->strings[kp_locate_outer(c->profile, location)->system_name];
 }
 
-/* root: location of the outermost frame; before: of the one that it called, 0 if there is none. */
-static bool is_whole(const struct collector *c, const struct kp_raw_sample *s, uint32_t root,
-		     uint32_t before)
+/*
+ * depth: frames that are shown. root: location of the outermost of them; before: of the one that it
+ * called, 0 if there is none.
+ */
+static bool is_whole(const struct collector *c, const struct kp_raw_sample *s, uint16_t depth,
+		     uint32_t root, uint32_t before)
 {
-	if (s->walk_end < KP_WALK_END_COUNT && kp_walk_is_whole((enum kp_walk_end)s->walk_end))
+	if (depth == s->depth && s->walk_end < KP_WALK_END_COUNT && kp_walk_is_whole((enum kp_walk_end)s->walk_end))
 		return true;
 	if (is_root(outer_name(c, root)))
 		return true;
@@ -227,22 +247,22 @@ static int locate(struct collector *c, const struct kp_raw_sample *s, uint32_t f
 }
 
 /* The empty stack, or "[truncated]" where the sample's outermost frame is not the root. */
-static int begin_stack(struct collector *c, const struct kp_raw_sample *s, uint32_t *ret,
-		       struct kp_err *err)
+static int begin_stack(struct collector *c, const struct kp_raw_sample *s, uint16_t depth,
+		       uint32_t *ret, struct kp_err *err)
 {
 	uint32_t root, before = 0, marker;
 	int r;
 
 	*ret = 0;
-	r = locate(c, s, s->depth - 1u, &root, err);
+	r = locate(c, s, depth - 1u, &root, err);
 	if (r < 0)
 		return r;
-	if (s->depth > 1) {
-		r = locate(c, s, s->depth - 2u, &before, err);
+	if (depth > 1) {
+		r = locate(c, s, depth - 2u, &before, err);
 		if (r < 0)
 			return r;
 	}
-	if (is_whole(c, s, root, before))
+	if (is_whole(c, s, depth, root, before))
 		return 0;
 	c->profile->truth.truncated++;
 	r = kp_locate_truncated(c->profile, &marker, err);
@@ -255,13 +275,14 @@ static int build_stack(struct collector *c, const struct kp_raw_sample *s, uint3
 		       struct kp_err *err)
 {
 	struct kp_truth *truth = &c->profile->truth;
+	uint16_t depth = real_depth(c, s);
 	uint32_t location;
 	int r;
 
-	r = begin_stack(c, s, ret, err);
+	r = begin_stack(c, s, depth, ret, err);
 	if (r < 0)
 		return r;
-	for (uint32_t i = s->depth; i-- > 0;) {
+	for (uint32_t i = depth; i-- > 0;) {
 		r = locate(c, s, i, &location, err);
 		if (r < 0)
 			return r;

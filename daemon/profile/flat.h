@@ -16,8 +16,10 @@ struct kp_flat_row {
 struct kp_flat {
 	struct kp_flat_row *row; /* by the default value: most self, then cumulative, then name */
 	uint32_t count;
-	int64_t total[KP_VALUE_MAX]; /* of all samples */
+	int64_t total[KP_VALUE_MAX]; /* of the samples */
 };
 
-int kp_flat_build(const struct kp_profile *p, struct kp_flat *ret, struct kp_err *err);
+/* sample: indices of so many samples, as a struct kp_parts lists them; NULL: of all samples. */
+int kp_flat_build(const struct kp_profile *p, const uint32_t *sample, uint32_t sample_count,
+		  struct kp_flat *ret, struct kp_err *err);
 void kp_flat_deinit(struct kp_flat *flat);

@@ -338,6 +338,15 @@ int kp_profile_value_type(struct kp_profile *p, const char *type, const char *un
 	return 0;
 }
 
+uint32_t kp_profile_value(const struct kp_profile *p, const char *type)
+{
+	uint32_t i = 0;
+
+	while (i < p->value_count && strcmp(p->strings[p->value_type[i].type], type) != 0)
+		i++;
+	return i;
+}
+
 static bool same_sample(const void *ctx, uint32_t id, const void *key)
 {
 	const struct kp_profile *p = ctx;

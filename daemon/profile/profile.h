@@ -76,6 +76,16 @@ struct kp_clock_use {
 };
 #define KP_CLOCK_MAX 4
 
+/* What ended the window. */
+enum kp_end_why {
+	KP_END_CUT_OFF, /* not known: the daemon was killed, or the raw profile damaged */
+	KP_END_TARGET, /* the target ended */
+	KP_END_TIME, /* the window was to be that long */
+	KP_END_SIGNAL, /* the user ended it */
+	KP_END_FULL, /* as many samples as were allowed */
+	KP_END_HANDLER, /* the target took the signal for itself */
+};
+
 /* The session's truth figures; zero where unknown. Units as named. */
 struct kp_truth {
 	uint64_t start_unix_ns;
@@ -92,7 +102,7 @@ struct kp_truth {
 	uint64_t unnamed_frames; /* frames of samples without a name, each as often as sampled */
 	uint64_t frames; /* all frames of samples */
 	uint32_t threads_seen, threads_unsampled;
-	uint32_t why; /* enum kp_raw_end_why; 0: the file was cut off */
+	enum kp_end_why why;
 	uint32_t exit_status;
 	bool run; /* the program was started by kitprof */
 	struct kp_clock_use clock[KP_CLOCK_MAX];
@@ -150,6 +160,9 @@ int kp_profile_label(struct kp_profile *p, const struct kp_label *l, uint32_t *r
 /* Appends a value type ("cpu", "nanoseconds"); before the first sample. */
 int kp_profile_value_type(struct kp_profile *p, const char *type, const char *unit,
 			  struct kp_err *err);
+
+/* The index of the value type of that name; value_count: there is none. */
+uint32_t kp_profile_value(const struct kp_profile *p, const char *type);
 
 /* The sum, kept within the range. */
 static inline int64_t kp_value_sum(int64_t a, int64_t b)

@@ -11,6 +11,7 @@
 
 struct builder {
 	const struct kp_profile *p;
+	const struct kp_parts *parts;
 	struct kp_tree_node *node;
 	uint32_t count, capacity;
 	struct kp_index index;
@@ -21,14 +22,16 @@ static bool same_node(const void *ctx, uint32_t id, const void *key)
 	const struct builder *b = ctx;
 	const struct kp_tree_node *k = key;
 
-	return b->node[id].parent == k->parent && b->node[id].name == k->name;
+	return b->node[id].parent == k->parent && b->node[id].name == k->name &&
+	       b->node[id].part == k->part;
 }
 
-/* From *at to its child of that name, added if it is new. */
-static int descend(struct builder *b, uint32_t *at, uint32_t name, struct kp_err *err)
+/* From *at to its child of that name and part, added if it is new. */
+static int descend(struct builder *b, uint32_t *at, uint32_t name, uint32_t part,
+		   struct kp_err *err)
 {
-	struct kp_tree_node key = { .parent = *at, .name = name };
-	uint64_t hash = kp_hash_word(*at, name);
+	struct kp_tree_node key = { .parent = *at, .name = name, .part = part };
+	uint64_t hash = kp_hash_word((uint64_t)*at << 32 | part, name);
 	int r;
 
 	*at = kp_index_find(&b->index, hash, same_node, b, &key);
@@ -52,7 +55,8 @@ static int descend_location(struct builder *b, uint32_t *at, uint32_t location, 
 
 	for (uint32_t i = l->line_count; i-- > 0;) {
 		const struct kp_line *line = &b->p->lines[l->first_line + i];
-		int r = descend(b, at, b->p->functions[line->function].name, err);
+		int r = descend(b, at, b->p->functions[line->function].name, b->node[*at].part,
+				err);
 
 		if (r < 0)
 			return r;
@@ -70,7 +74,7 @@ static int add_sample(struct builder *b, const struct kp_sample *s, struct kp_er
 		return kp_fail_nomem(err);
 	for (uint32_t i = 0, stack = s->stack; i < n; i++, stack = b->p->stacks[stack].parent)
 		path[i] = b->p->stacks[stack].location;
-	r = descend(b, &at, b->p->labels[s->label].comm, err);
+	r = descend(b, &at, b->p->labels[s->label].comm, b->parts->of_label[s->label], err);
 	if (r < 0)
 		return r;
 	while (n > 0) {
@@ -95,9 +99,10 @@ static int build(struct builder *b, struct kp_err *err)
 	return r;
 }
 
-int kp_tree_build(const struct kp_profile *p, struct kp_tree *ret, struct kp_err *err)
+int kp_tree_build(const struct kp_profile *p, const struct kp_parts *parts, struct kp_tree *ret,
+		  struct kp_err *err)
 {
-	struct builder b = { .p = p };
+	struct builder b = { .p = p, .parts = parts };
 	int r = build(&b, err);
 
 	kp_index_deinit(&b.index);

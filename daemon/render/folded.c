@@ -4,6 +4,10 @@
  * are told elsewhere, and names are bent where they would break a line (see put_frame). An inlined
  * frame is a frame like others; "[truncated]" stands right behind the process.
  *
+ * Who ran is the first frame: the process's name; "name-PID" where processes are told apart;
+ * "name-PID/thread-TID" where threads are. It can be taken apart again: the first "/" is the one
+ * between the two (one in the process's name becomes ":"), and the id is behind the last "-".
+ *
  * Weights are whole numbers. CPU time is given in periods of the fastest clock in use, rounded to
  * the nearest, at least 1. With one clock and no overrun that is exactly the number of samples.
  * With several clocks, or where a timer's expirations shared a signal, the bare number of samples
@@ -18,6 +22,14 @@
 
 #include <inttypes.h>
 #include <string.h>
+
+/* What is rendered. */
+struct picture {
+	const struct kp_profile *p;
+	const struct kp_tree *tree;
+	const struct kp_parts *parts;
+	enum kp_split split;
+};
 
 struct line {
 	char *text;
@@ -43,27 +55,40 @@ static char *space_before_number(char *name)
 	return digits && !space[1 + digits + fraction] ? space : NULL;
 }
 
-static void put_frame(FILE *out, const struct kp_profile *p, const struct kp_tree_node *node)
+static void put_name(FILE *out, const struct kp_profile *p, uint32_t name, unsigned int also)
 {
-	unsigned int also = KP_TEXT_COLON;
-	const char *name = p->strings[node->name];
+	const char *text = p->strings[name];
 
-	if (!node->parent)
-		also |= KP_TEXT_JOIN; /* the process: some readers split at the first space */
-	kp_text_put(out, *name ? name : "[unknown]", also);
+	kp_text_put(out, *text ? text : "[unknown]", also | KP_TEXT_COLON);
 }
 
-static void put_path(FILE *out, const struct kp_profile *p, const struct kp_tree *tree,
-		     uint32_t leaf, uint32_t *path)
+/* Some readers split at the first space: there is none. */
+static void put_who(FILE *out, const struct picture *c, uint32_t part)
 {
+	const struct kp_label *who = &c->p->labels[c->parts->part[part].label];
+	bool pid = c->split != KP_SPLIT_NONE;
+
+	put_name(out, c->p, who->comm, KP_TEXT_JOIN | (pid ? KP_TEXT_SLASH : 0));
+	if (pid)
+		fprintf(out, "-%u", who->pid);
+	if (c->split != KP_SPLIT_THREAD)
+		return;
+	putc('/', out);
+	put_name(out, c->p, who->thread_name, KP_TEXT_JOIN);
+	fprintf(out, "-%u", who->tid);
+}
+
+static void put_path(FILE *out, const struct picture *c, uint32_t leaf, uint32_t *path)
+{
+	const struct kp_tree_node *node = c->tree->node;
 	uint32_t n = 0;
 
-	for (uint32_t at = leaf; at; at = tree->node[at].parent)
+	for (uint32_t at = leaf; node[at].parent; at = node[at].parent)
 		path[n++] = at;
+	put_who(out, c, node[leaf].part);
 	while (n > 0) {
-		put_frame(out, p, &tree->node[path[--n]]);
-		if (n)
-			putc(';', out);
+		putc(';', out);
+		put_name(out, c->p, node[path[--n]].name, 0);
 	}
 }
 
@@ -120,8 +145,8 @@ static void free_lines(struct line *line, uint32_t n)
 }
 
 /* The text of a line without its weight, malloc'd. */
-static int make_text(const struct kp_profile *p, const struct kp_tree *tree, uint32_t leaf,
-		     uint32_t *path, char **ret, struct kp_err *err)
+static int make_text(const struct picture *c, uint32_t leaf, uint32_t *path, char **ret,
+		     struct kp_err *err)
 {
 	char *space;
 	size_t size;
@@ -132,7 +157,7 @@ static int make_text(const struct kp_profile *p, const struct kp_tree *tree, uin
 	out = open_memstream(ret, &size);
 	if (!out)
 		return kp_fail_nomem(err);
-	put_path(out, p, tree, leaf, path);
+	put_path(out, c, leaf, path);
 	r = kp_text_close(out, ret, err);
 	if (r < 0)
 		return r;
@@ -142,11 +167,12 @@ static int make_text(const struct kp_profile *p, const struct kp_tree *tree, uin
 	return 0;
 }
 
-static int make_lines(const struct kp_profile *p, const struct kp_tree *tree, struct line *line,
-		      uint32_t *ret_n, struct kp_err *err)
+static int make_lines(const struct picture *c, struct line *line, uint32_t *ret_n,
+		      struct kp_err *err)
 {
+	const struct kp_tree *tree = c->tree;
 	_cleanup_(kp_freep) uint32_t *path = calloc(tree->count, sizeof(*path));
-	uint32_t v = p->default_value;
+	uint32_t v = c->p->default_value;
 	int r;
 
 	if (!path)
@@ -154,7 +180,7 @@ static int make_lines(const struct kp_profile *p, const struct kp_tree *tree, st
 	for (uint32_t i = 1; i < tree->count; i++) {
 		if (tree->node[i].self[v] == 0)
 			continue;
-		r = make_text(p, tree, i, path, &line[*ret_n].text, err);
+		r = make_text(c, i, path, &line[*ret_n].text, err);
 		if (r < 0)
 			return r;
 		line[*ret_n].weight = tree->node[i].self[v];
@@ -181,33 +207,39 @@ static int weigh(struct line *line, uint32_t n, uint64_t period, struct kp_err *
 	return 0;
 }
 
-static int render_tree(const struct kp_profile *p, const struct kp_tree *tree, FILE *out,
-		       struct kp_err *err)
+static int put_picture(const struct picture *c, FILE *out, struct kp_err *err)
 {
-	struct line *line = calloc(tree->count, sizeof(*line));
+	struct line *line = calloc(c->tree->count, sizeof(*line));
 	uint32_t n = 0;
 	int r;
 
 	if (!line)
 		return kp_fail_nomem(err);
-	r = make_lines(p, tree, line, &n, err);
+	r = make_lines(c, line, &n, err);
 	if (r == 0)
-		r = weigh(line, n, base_period(p), err);
+		r = weigh(line, n, base_period(c->p), err);
 	for (uint32_t i = 0; r == 0 && i < n; i++)
 		fprintf(out, "%s\n", line[i].text);
 	free_lines(line, n);
 	return r;
 }
 
-static int render(const struct kp_profile *p, FILE *out, struct kp_err *err)
+static int render(const struct kp_profile *p, const struct kp_render_options *options, FILE *out,
+		  struct kp_err *err)
 {
+	struct kp_parts parts;
 	struct kp_tree tree;
-	int r = kp_tree_build(p, &tree, err);
+	struct picture c = { p, &tree, &parts, options->split };
+	int r = kp_parts_build(p, options->split, &parts, err);
 
 	if (r < 0)
 		return r;
-	r = render_tree(p, &tree, out, err);
-	kp_tree_deinit(&tree);
+	r = kp_tree_build(p, &parts, &tree, err);
+	if (r == 0) {
+		r = put_picture(&c, out, err);
+		kp_tree_deinit(&tree);
+	}
+	kp_parts_deinit(&parts);
 	if (r == 0 && ferror(out))
 		return kp_fail_errno(err, "cannot write");
 	return r;

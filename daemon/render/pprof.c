@@ -9,6 +9,13 @@
  * functions, or `go tool pprof` looks up names of its own; labels have a text or a number other
  * than 0 (pprof drops the rest); the first mapping is the program. The profile core has these
  * orders already, with index 0 for "none" in each array.
+ *
+ * Labels: numeric pid and tid, textual comm and thread_name, on every sample, whether threads are
+ * to be split or not. `-tagroot=thread_name`, `-tagfocus` and the like ask for them when the file
+ * is read, and then nobody can add them any more; a reader that does not ask sums over them. They
+ * cost a sample for each stack and thread: with eight workers that do the same up to eight times
+ * the samples, of two packed numbers for each frame. A thread's names are those of the time of the
+ * sample: a worker may be under its creator's name for its first moments.
  */
 #include "daemon/render/render.h"
 
@@ -249,12 +256,16 @@ static int put_function(struct writer *w, uint32_t id, struct kp_err *err)
 	return put(w, &m, err);
 }
 
+/* `go tool pprof -traces` and others print names as they are: no control characters. */
 static int put_string(struct writer *w, const char *text, struct kp_err *err)
 {
-	char *texts = (char *)(uintptr_t)text; /* only read */
+	_cleanup_(kp_freep) char *copy = strdup(text);
 	Perftools__Profiles__Profile m = PERFTOOLS__PROFILES__PROFILE__INIT;
 
-	m.string_table = &texts;
+	if (!copy)
+		return kp_fail_nomem(err);
+	kp_text_blank(copy);
+	m.string_table = &copy;
 	m.n_string_table = 1;
 	return put(w, &m, err);
 }
@@ -293,11 +304,13 @@ static int put_all(struct writer *w, struct kp_err *err)
 	return r == 0 ? kp_gzip_finish(w->gzip, err) : r;
 }
 
-static int render(const struct kp_profile *p, FILE *out, struct kp_err *err)
+static int render(const struct kp_profile *p, const struct kp_render_options *options, FILE *out,
+		  struct kp_err *err)
 {
 	struct writer w = { .p = p };
 	int r = make_comments(&w, err);
 
+	(void)options; /* all are told apart already */
 	if (r == 0)
 		r = kp_gzip_create(out, &w.gzip, err);
 	if (r == 0)

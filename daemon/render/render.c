@@ -27,14 +27,20 @@ const struct kp_renderer *kp_renderer_find(const char *name)
 	return NULL;
 }
 
+/* What is rendered, and how. */
+struct job {
+	const struct kp_renderer *renderer;
+	const struct kp_profile *p;
+	const struct kp_render_options *options;
+};
+
 /* Renders and sees to it that all of it left stdio: a full disk shows at the flush. */
-static int render(const struct kp_renderer *r, const struct kp_profile *p, FILE *out,
-		  const char *path, struct kp_err *err)
+static int render(const struct job *job, FILE *out, const char *path, struct kp_err *err)
 {
 	int result;
 
 	errno = 0;
-	result = r->render(p, out, err);
+	result = job->renderer->render(job->p, job->options, out, err);
 	if (result < 0 && !ferror(out))
 		return result;
 	if (fflush(out) != 0 || ferror(out))
@@ -46,26 +52,24 @@ static int render(const struct kp_renderer *r, const struct kp_profile *p, FILE 
  * Into something that is there and is no regular file: a pipe, a terminal, /dev/null. A reader
  * that went away is an error like others, not a signal that ends kitprof.
  */
-static int render_to_stream(const struct kp_renderer *r, const struct kp_profile *p, FILE *out,
-			    const char *path, struct kp_err *err)
+static int render_to_stream(const struct job *job, FILE *out, const char *path, struct kp_err *err)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
 	int result;
 
 	sigaction(SIGPIPE, &ignore, &before);
-	result = render(r, p, out, path, err);
+	result = render(job, out, path, err);
 	sigaction(SIGPIPE, &before, NULL);
 	return result;
 }
 
-static int render_to_device(const struct kp_renderer *r, const struct kp_profile *p,
-			    const char *path, struct kp_err *err)
+static int render_to_device(const struct job *job, const char *path, struct kp_err *err)
 {
 	_cleanup_(kp_fclosep) FILE *out = fopen(path, "we");
 
 	if (!out)
 		return kp_fail_errno(err, "cannot open %s", path);
-	return render_to_stream(r, p, out, path, err);
+	return render_to_stream(job, out, path, err);
 }
 
 /* A new file beside path with the permissions that open(2) would give; its name replaces the Xs. */
@@ -86,8 +90,7 @@ static FILE *open_beside(char *name)
 	return out;
 }
 
-static int replace_file(const struct kp_renderer *r, const struct kp_profile *p, const char *path,
-			struct kp_err *err)
+static int replace_file(const struct job *job, const char *path, struct kp_err *err)
 {
 	_cleanup_(kp_freep) char *name = NULL;
 	FILE *out;
@@ -100,7 +103,7 @@ static int replace_file(const struct kp_renderer *r, const struct kp_profile *p,
 	out = open_beside(name);
 	if (!out)
 		return kp_fail_errno(err, "cannot create a file beside %s", path);
-	result = render(r, p, out, path, err);
+	result = render(job, out, path, err);
 	if (fclose(out) != 0 && result == 0)
 		result = kp_fail_errno(err, "cannot write %s", path);
 	if (result == 0 && rename(name, path) < 0)
@@ -110,17 +113,18 @@ static int replace_file(const struct kp_renderer *r, const struct kp_profile *p,
 	return result;
 }
 
-int kp_render_to_path(const struct kp_renderer *r, const struct kp_profile *p, const char *path,
-		      struct kp_err *err)
+int kp_render_to_path(const struct kp_renderer *r, const struct kp_profile *p,
+		      const struct kp_render_options *options, const char *path, struct kp_err *err)
 {
+	struct job job = { r, p, options };
 	_cleanup_(kp_freep) char *target = NULL;
 	struct stat st;
 
 	if (strcmp(path, "-") == 0)
-		return render_to_stream(r, p, stdout, "to stdout", err);
+		return render_to_stream(&job, stdout, "to stdout", err);
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-		return render_to_device(r, p, path, err);
+		return render_to_device(&job, path, err);
 	/* Through a symbolic link: its target is replaced, not the link. */
 	target = realpath(path, NULL);
-	return replace_file(r, p, target ? target : path, err);
+	return replace_file(&job, target ? target : path, err);
 }

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the control character at text: C0 and DEL, or C1 (U+0080..U+009F); 0: it is none. */
-static unsigned int control(const char *text)
+unsigned int kp_text_control(const char *text)
 {
 	uint8_t byte = (uint8_t)text[0], next = (uint8_t)(byte ? text[1] : 0);
 
@@ -21,16 +20,31 @@ static unsigned int control(const char *text)
 void kp_text_put(FILE *out, const char *text, unsigned int also)
 {
 	while (*text) {
-		unsigned int bytes = control(text);
+		unsigned int bytes = kp_text_control(text);
 		char c = bytes ? ' ' : *text;
 
 		if (c == ';' && also & KP_TEXT_COLON)
+			c = ':';
+		if (c == '/' && also & KP_TEXT_SLASH)
 			c = ':';
 		if (c == ' ' && also & KP_TEXT_JOIN)
 			c = '_';
 		putc(c, out);
 		text += bytes ? bytes : 1;
 	}
+}
+
+void kp_text_blank(char *text)
+{
+	char *to = text;
+
+	while (*text) {
+		unsigned int bytes = kp_text_control(text);
+
+		*to++ = bytes ? ' ' : *text;
+		text += bytes ? bytes : 1;
+	}
+	*to = 0;
 }
 
 struct kp_text_number kp_text_number(unsigned __int128 value, uint64_t unit, unsigned int decimals)

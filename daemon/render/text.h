@@ -12,9 +12,16 @@
 
 #define KP_TEXT_COLON 1u /* ';' becomes ':' */
 #define KP_TEXT_JOIN 2u /* ' ' becomes '_' */
+#define KP_TEXT_SLASH 4u /* '/' becomes ':' */
+
+/* Bytes of the control character at text: C0 and DEL, or C1 (U+0080..U+009F); 0: it is none. */
+unsigned int kp_text_control(const char *text);
 
 /* Writes valid UTF-8 text; control characters become spaces. also: KP_TEXT_... */
 void kp_text_put(FILE *out, const char *text, unsigned int also);
+
+/* Likewise in place, and nothing else: control characters become spaces. */
+void kp_text_blank(char *text);
 
 struct kp_text_number {
 	char text[48];

@@ -10,8 +10,8 @@
 #include "daemon/render/truth.h"
 
 #include "daemon/render/render.h"
+#include "daemon/render/signal_text.h"
 #include "daemon/render/text.h"
-#include "proto/rawfile.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -38,33 +38,6 @@ static void put_name(FILE *out, const struct kp_profile *p)
 
 /* ---- the clock ---- */
 
-/*
- * Linux's numbers, which x86-64, aarch64 and riscv64 share; not this system's, for a profile may
- * be read elsewhere. Those that clocks use, or that somebody may choose in their place.
- */
-static void put_signal(FILE *out, uint32_t number)
-{
-	static const struct {
-		uint32_t number;
-		const char *name;
-	} known[] = {
-		{ 10, "SIGUSR1" },  { 12, "SIGUSR2" },	 { 16, "SIGSTKFLT" },
-		{ 23, "SIGURG" },   { 26, "SIGVTALRM" }, { 27, "SIGPROF" },
-		{ 28, "SIGWINCH" }, { 29, "SIGIO" },	 { 30, "SIGPWR" },
-	};
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
-		if (known[i].number == number) {
-			fputs(known[i].name, out);
-			return;
-		}
-	}
-	if (number >= 34 && number <= 64)
-		fprintf(out, "SIGRTMIN+%u", number - 34);
-	else
-		fprintf(out, "signal %u", number);
-}
-
 static bool signal_is_new(const struct kp_truth *t, uint32_t clock)
 {
 	for (uint32_t i = 0; i < clock; i++) {
@@ -90,23 +63,35 @@ static void put_clocks(FILE *out, const struct kp_profile *p)
 	for (uint32_t i = 0; i < t->clock_count; i++) {
 		if (signal_is_new(t, i)) {
 			fputs(", ", out);
-			put_signal(out, t->clock[i].signal);
+			fputs(kp_signal_text(t->clock[i].signal).text, out);
 		}
 	}
 	putc(')', out);
 }
 
-static void put_rates(FILE *out, const struct kp_truth *t)
+struct kp_text_number kp_truth_rate_got(const struct kp_truth *t, unsigned int decimals)
 {
 	uint64_t base_ns = t->cpu_ns ? t->cpu_ns : t->window_ns;
 	unsigned __int128 ticks = (unsigned __int128)t->kept + t->overruns;
 
+	if (!base_ns || !t->kept)
+		return (struct kp_text_number){ "" };
+	return kp_text_number(ticks * SECOND_NS, base_ns, decimals);
+}
+
+struct kp_text_number kp_truth_rate_asked(const struct kp_truth *t)
+{
+	return kp_text_number(t->rate_mhz, 1000, t->rate_mhz % 1000 ? 3 : 0);
+}
+
+static void put_rates(FILE *out, const struct kp_truth *t)
+{
+	struct kp_text_number got = kp_truth_rate_got(t, 0);
+
 	if (t->rate_mhz)
-		fprintf(out, ", asked %s Hz",
-			kp_text_number(t->rate_mhz, 1000, t->rate_mhz % 1000 ? 3 : 0).text);
-	if (base_ns && t->kept)
-		fprintf(out, ", got %s%s", kp_text_number(ticks * SECOND_NS, base_ns, 0).text,
-			t->cpu_ns ? "" : " a second of the window");
+		fprintf(out, ", asked %s Hz", kp_truth_rate_asked(t).text);
+	if (*got.text)
+		fprintf(out, ", got %s%s", got.text, t->cpu_ns ? "" : " a second of the window");
 }
 
 /* ---- the three lines ---- */
@@ -206,13 +191,13 @@ static void put_ending(FILE *out, const struct kp_truth *t, const char *prefix)
 {
 	const char *after = "";
 
-	if (t->why == KP_RAW_END_FULL)
+	if (t->why == KP_END_FULL)
 		/* The cap counts every place in the ring that was given out. */
 		fprintf(out, "%sbuffer_full: --cap %" PRIu64 " reached", prefix,
 			t->kept + t->abandoned + t->bad);
-	else if (t->why == KP_RAW_END_HANDLER)
+	else if (t->why == KP_END_HANDLER)
 		fprintf(out, "%sthe target took the sampling signal for itself", prefix);
-	else if (t->why == 0)
+	else if (t->why == KP_END_CUT_OFF)
 		fprintf(out, "%sthe raw profile has no end: the session was interrupted", prefix);
 	else
 		return;

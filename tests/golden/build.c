@@ -176,7 +176,8 @@ static void sample(struct shot s, const uint64_t *pc)
 		__VA_ARGS__, 0                                                                     \
 	}
 
-static void end(uint32_t why, uint64_t cpu_ns, struct kp_raw_lost lost)
+/* status: as wait(2) gives it. */
+static void end(uint32_t why, uint32_t status, uint64_t cpu_ns, struct kp_raw_lost lost)
 {
 	struct kp_raw_end e = {
 		.window_ns = 10000 * MS,
@@ -187,6 +188,7 @@ static void end(uint32_t why, uint64_t cpu_ns, struct kp_raw_lost lost)
 		.why = why,
 		.threads_seen = 3,
 		.threads_unsampled = 1,
+		.exit_status = status,
 		.overruns = 2,
 		.lost = lost,
 	};
@@ -265,7 +267,7 @@ static void shop(void)
 	named_code();
 	unnamed_code();
 	a_child();
-	end(KP_RAW_END_TARGET, 80 * MS,
+	end(KP_RAW_END_TARGET, 0, 80 * MS,
 	    (struct kp_raw_lost){ .taken = 83, .kept = 60, .dropped_full = 20, .abandoned = 3 });
 }
 
@@ -283,14 +285,77 @@ static void full(void)
 {
 	begin_shop(KP_RAW_MODE_ATTACH);
 	sample(on_main, PCS(code(F_FIB, 2), code(F_MAIN, 9), code(F_START, 9)));
-	end(KP_RAW_END_FULL, 30 * MS,
+	end(KP_RAW_END_FULL, 0, 30 * MS,
 	    (struct kp_raw_lost){ .taken = 30, .kept = 1, .dropped_cap = 29 });
 }
 
 static void idle(void)
 {
 	begin_shop(KP_RAW_MODE_ATTACH);
-	end(KP_RAW_END_TIME, 0, (struct kp_raw_lost){ 0 });
+	end(KP_RAW_END_TIME, 0, 0, (struct kp_raw_lost){ 0 });
+}
+
+/* Samples of a thread, all in the same place. */
+static void work(uint32_t pid, uint32_t tid, int count)
+{
+	struct shot shot = { pid, tid, KP_SOURCE_EVENT, 0, KP_WALK_ROOT };
+
+	for (int i = 0; i < count; i++)
+		sample(shot, PCS(code(F_FIB, 2), code(F_MAIN, 9), code(F_START, 9)));
+}
+
+static void start(uint32_t pid, const char *comm)
+{
+	process(pid, comm);
+	thread(pid, pid, comm);
+	module(pid, SHOP, 0x1000, "/opt/shop/bin/shop", shop_id);
+}
+
+/* Names that break lines, terminals, JSON or UTF-8, and a thread that nobody named. */
+static void hostile_threads(void)
+{
+	thread(300, 301, "we/b 1;2"); /* its creator's name at first */
+	work(300, 301, 1);
+	thread(300, 301, "a/b-7;x\n\x1b[2J");
+	work(300, 301, 6);
+	thread(300, 302, "\xff\xfe caf\xc3\xa9");
+	work(300, 302, 3);
+	thread(300, 303, "");
+	work(300, 303, 1);
+	thread(300, 304, "\xc2\x9b\"q\"\\ \x7f");
+	work(300, 304, 2);
+	work(300, 305, 1);
+}
+
+/*
+ * Threads and processes: two processes of one name, one of which executes another program; and two
+ * threads that would have one spelling if a process's name could have a '/' there.
+ */
+static void crew(void)
+{
+	session(KP_RAW_MODE_RUN);
+	start(300, "we/b 1;2");
+	image();
+	clock_of(KP_SOURCE_EVENT, SIGNAL_URG, PERIOD_NS, "task-clock");
+	clock_of(KP_SOURCE_TIMER, SIGNAL_PROF, 4 * MS, "cpu-timer");
+	sample((struct shot){ 300, 300, KP_SOURCE_TIMER, 1, KP_WALK_ROOT },
+	       PCS(code(F_DROP, 2), code(F_MAIN, 9), code(F_START, 9)));
+	hostile_threads();
+	start(400, "we/b 1;2");
+	work(400, 400, 2);
+	thread(400, 401, "worker");
+	work(400, 401, 5);
+	process(400, "tool");
+	thread(400, 400, "tool");
+	work(400, 400, 4);
+	start(1, "a");
+	thread(1, 9, "b-2/c");
+	work(1, 9, 1);
+	start(2, "a-1/b");
+	thread(2, 9, "c");
+	work(2, 9, 1);
+	end(KP_RAW_END_TARGET, 3u << 8, 36 * MS,
+	    (struct kp_raw_lost){ .taken = 33, .kept = 28, .dropped_full = 3, .bad = 2 });
 }
 
 static const struct scenario {
@@ -298,10 +363,8 @@ static const struct scenario {
 	void (*write)(void);
 	long cut_bytes; /* taken off the end */
 } scenarios[] = {
-	{ "shop", shop, 0 },
-	{ "cut", cut, 12 },
-	{ "full", full, 0 },
-	{ "idle", idle, 0 },
+	{ "shop", shop, 0 }, { "cut", cut, 12 },  { "full", full, 0 },
+	{ "idle", idle, 0 }, { "crew", crew, 0 },
 };
 
 static int build(const struct scenario *s, const char *path)
@@ -328,6 +391,6 @@ int main(int argc, char **argv)
 		if (strcmp(scenarios[i].name, argv[1]) == 0)
 			return build(&scenarios[i], argv[2]);
 	}
-	fprintf(stderr, "usage: build shop|cut|full|idle FILE\n");
+	fprintf(stderr, "usage: build SCENARIO FILE\n");
 	return 2;
 }

@@ -14,11 +14,16 @@ trap 'rm -rf "$dir"' EXIT
 
 "$build" "$scenario" "$dir/in.kitprof"
 "$render" "$format" "$dir/in.kitprof" "$dir/out"
-if [ "$format" = pprof ]; then
+case $format in
+pprof*)
 	gzip -dc "$dir/out" |
 		"$6" --proto_path="$7" --decode=perftools.profiles.Profile profile.proto >"$dir/text"
 	mv "$dir/text" "$dir/out"
-fi
+	;;
+json)
+	python3 -m json.tool "$dir/out" >"$dir/text" # others read it too
+	;;
+esac
 if [ -n "${KP_GOLDEN_UPDATE:-}" ]; then
 	cp "$dir/out" "$expected"
 fi

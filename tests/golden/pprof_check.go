@@ -1,10 +1,11 @@
-// A strict reader of pprof profiles for the tests: pprof_check FILE.pb.gz [FILE.folded].
+// A strict reader of pprof profiles for the tests: pprof_check FILE.pb.gz [FILE.folded [SPLIT]].
 //
 // Reads the profile with pprof's own package and checks what that accepts but other consumers do
 // not: ids 1..N in the order of their tables, valid UTF-8 everywhere, a line at each location, an
 // address inside its mapping, mappings that say that they are symbolized, labels without repeated
 // keys. Prints the stacks, folded. With a second file, the folded output for the same profile, it
-// requires the same stacks with the same weights: CPU time in periods.
+// requires the same stacks with the same weights: CPU time in periods. SPLIT is "processes" or
+// "threads" where the folded output tells these apart: the labels must tell them apart likewise.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/pprof/profile"
@@ -45,6 +47,9 @@ func checkText(what string, texts ...string) {
 	for _, text := range texts {
 		if !utf8.ValidString(text) {
 			fail("%s is not UTF-8: %q", what, text)
+		}
+		if strings.IndexFunc(text, unicode.IsControl) >= 0 {
+			fail("%s has a control character: %q", what, text)
 		}
 	}
 }
@@ -145,24 +150,73 @@ func checkSamples(p *profile.Profile) {
 
 // The rules of folded text, said once more in another language.
 func frame(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, name)
 	if name == "" {
 		return "[unknown]"
 	}
 	return strings.ReplaceAll(name, ";", ":")
 }
 
-func stack(s *profile.Sample) string {
-	comm := ""
-	if c := s.Label["comm"]; len(c) > 0 {
-		comm = c[0]
+// Who ran, as the labels say: comm, pid, tid.
+type who struct {
+	comm     string
+	pid, tid int64
+}
+
+func textLabel(s *profile.Sample, key string) string {
+	if values := s.Label[key]; len(values) > 0 {
+		return values[0]
 	}
-	frames := []string{strings.ReplaceAll(frame(comm), " ", "_")}
+	return ""
+}
+
+func numLabel(s *profile.Sample, key string) int64 {
+	if values := s.NumLabel[key]; len(values) > 0 {
+		return values[0]
+	}
+	return 0
+}
+
+func whoRan(s *profile.Sample) who {
+	return who{textLabel(s, "comm"), numLabel(s, "pid"), numLabel(s, "tid")}
+}
+
+// The name under which each thread used the most CPU time; of equals the first.
+func threadNames(p *profile.Profile) map[who]string {
+	type named struct {
+		who
+		name string
+	}
+	sum, order := map[named]int64{}, []named{}
+	for _, s := range p.Sample {
+		n := named{whoRan(s), textLabel(s, "thread_name")}
+		if _, known := sum[n]; !known {
+			order = append(order, n)
+		}
+		sum[n] += s.Value[1]
+	}
+	best := map[who]string{}
+	for _, n := range order {
+		if name, known := best[n.who]; !known || sum[n] > sum[named{n.who, name}] {
+			best[n.who] = n.name
+		}
+	}
+	return best
+}
+
+func root(w who, split, threadName string) string {
+	comm := strings.ReplaceAll(frame(w.comm), " ", "_")
+	if split == "" {
+		return comm
+	}
+	text := fmt.Sprintf("%s-%d", strings.ReplaceAll(comm, "/", ":"), w.pid)
+	if split == "threads" {
+		text += fmt.Sprintf("/%s-%d", strings.ReplaceAll(frame(threadName), " ", "_"), w.tid)
+	}
+	return text
+}
+
+func stack(s *profile.Sample, root string) string {
+	frames := []string{root}
 	for i := len(s.Location) - 1; i >= 0; i-- {
 		lines := s.Location[i].Line
 		for j := len(lines) - 1; j >= 0; j-- {
@@ -172,10 +226,11 @@ func stack(s *profile.Sample) string {
 	return regexp.MustCompile(` (\d+(\.\d*)?)$`).ReplaceAllString(strings.Join(frames, ";"), "_$1")
 }
 
-func fold(p *profile.Profile) map[string]int64 {
-	sum := map[string]int64{}
+func fold(p *profile.Profile, split string) map[string]int64 {
+	sum, names := map[string]int64{}, threadNames(p)
 	for _, s := range p.Sample {
-		sum[stack(s)] += s.Value[1]
+		w := whoRan(s)
+		sum[stack(s, root(w, split, names[w]))] += s.Value[1]
 	}
 	for text, ns := range sum {
 		periods := (ns + p.Period/2) / p.Period
@@ -215,16 +270,20 @@ func compare(folded map[string]int64, path string) {
 }
 
 func main() {
-	if len(os.Args) < 2 || len(os.Args) > 3 {
-		fail("usage: pprof_check FILE.pb.gz [FILE.folded]")
+	if len(os.Args) < 2 || len(os.Args) > 4 {
+		fail("usage: pprof_check FILE.pb.gz [FILE.folded [SPLIT]]")
+	}
+	split := ""
+	if len(os.Args) == 4 {
+		split = os.Args[3]
 	}
 	p := read(os.Args[1])
 	checkHead(p)
 	checkMappings(p)
 	checkLocations(p)
 	checkSamples(p)
-	folded := fold(p)
-	if len(os.Args) == 3 {
+	folded := fold(p, split)
+	if len(os.Args) >= 3 {
 		compare(folded, os.Args[2])
 	}
 	texts := []string{}

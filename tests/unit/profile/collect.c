@@ -378,11 +378,28 @@ Test(collect, accounts_for_what_was_lost)
 	cr_assert_eq(p->truth.taken, 9);
 	cr_assert_eq(p->truth.dropped_full, 4);
 	cr_assert_eq(p->truth.explained_ns, 2000);
-	cr_assert_eq(p->truth.why, KP_RAW_END_TIME);
+	cr_assert_eq(p->truth.why, KP_END_TIME);
 	cr_assert_eq(p->truth.clock_count, 1);
 	cr_assert_eq(p->truth.clock[0].samples, 2);
 	cr_assert_str_eq(p->strings[p->truth.clock[0].name], "cpu-timer");
 	cr_assert_str_eq(remarks, "");
+	finish(p);
+}
+
+/* Sums that would not fit into 64 bits do not turn into small numbers. */
+Test(collect, takes_no_absurd_losses)
+{
+	struct kp_raw_lost lost = { .dropped_full = UINT64_MAX, .abandoned = UINT64_MAX, .bad = 3 };
+	struct kp_profile *p;
+
+	begin();
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1)));
+	cr_assert_eq(kp_raw_put_lost(&raw->writer, &lost, &err), 0);
+	p = collect();
+	cr_assert_gt(p->truth.taken, UINT64_C(1) << 60);
+	cr_assert_eq(p->truth.taken, p->truth.kept + p->truth.dropped_full + p->truth.dropped_cap +
+					     p->truth.abandoned + p->truth.bad);
+	cr_assert_eq(p->truth.bad, 3);
 	finish(p);
 }
 
@@ -425,7 +442,7 @@ Test(collect, shows_what_every_prefix_of_a_file_has)
 		cr_assert_eq(r, 0);
 		cr_assert_not_null(strstr(remarks, "test.kitprof"));
 		cr_assert_not_null(strstr(remarks, "offset"));
-		cr_assert_eq(p->truth.why, 0);
+		cr_assert_eq(p->truth.why, KP_END_CUT_OFF);
 		cr_assert_geq(p->truth.kept, samples);
 		samples = p->truth.kept;
 		kp_profile_destroy(p);

@@ -88,7 +88,7 @@ Test(flat, counts_recursion_once)
 	f2 = location(3, NAMES("f"));
 	add("x", PATH(main_at, f1, f2, f1, f2), 7);
 	add("x", PATH(main_at), 3);
-	cr_assert_eq(kp_flat_build(p, &flat, &err), 0);
+	cr_assert_eq(kp_flat_build(p, NULL, 0, &flat, &err), 0);
 	cr_assert_eq(flat.total[0], 10);
 	cr_assert_eq(flat.count, 2);
 	cr_assert_eq(row(&flat, "f")->self[0], 7);
@@ -107,7 +107,7 @@ Test(flat, gives_self_to_the_innermost_inlined_frame)
 	add("x", PATH(location(1, NAMES("inner", "middle", "outer"))), 5);
 	/* A function inlined into itself. */
 	add("x", PATH(location(2, NAMES("inner", "inner"))), 1);
-	cr_assert_eq(kp_flat_build(p, &flat, &err), 0);
+	cr_assert_eq(kp_flat_build(p, NULL, 0, &flat, &err), 0);
 	cr_assert_eq(row(&flat, "inner")->self[0], 6);
 	cr_assert_eq(row(&flat, "inner")->cumulative[0], 6);
 	cr_assert_eq(row(&flat, "middle")->self[0], 0);
@@ -130,7 +130,7 @@ Test(flat, sorts_by_self_then_cumulative_then_name)
 	add("x", PATH(root, location(4, NAMES("b_leaf"))), 2);
 	add("x", PATH(root, both), 2);
 	add("x", PATH(root, both, location(5, NAMES("big"))), 9);
-	cr_assert_eq(kp_flat_build(p, &flat, &err), 0);
+	cr_assert_eq(kp_flat_build(p, NULL, 0, &flat, &err), 0);
 	cr_assert_eq(flat.count, 5);
 	for (uint32_t i = 0; i < 5; i++)
 		cr_assert_eq(row(&flat, expected[i]), &flat.row[i]);
@@ -138,8 +138,15 @@ Test(flat, sorts_by_self_then_cumulative_then_name)
 	kp_profile_destroy(p);
 }
 
+static void build_tree(enum kp_split split, struct kp_parts *parts, struct kp_tree *tree)
+{
+	cr_assert_eq(kp_parts_build(p, split, parts, &err), 0);
+	cr_assert_eq(kp_tree_build(p, parts, tree, &err), 0);
+}
+
 Test(tree, joins_stacks_that_differ_in_addresses_only)
 {
+	struct kp_parts parts;
 	struct kp_tree tree;
 	uint32_t main_at;
 
@@ -149,7 +156,7 @@ Test(tree, joins_stacks_that_differ_in_addresses_only)
 	add("x", PATH(main_at, location(3, NAMES("f"))), 2);
 	add("x", PATH(main_at), 4);
 	add("y", PATH(main_at), 8);
-	cr_assert_eq(kp_tree_build(p, &tree, &err), 0);
+	build_tree(KP_SPLIT_NONE, &parts, &tree);
 	/* the root, x, x;main, x;main;f, y, y;main */
 	cr_assert_eq(tree.count, 6);
 	cr_assert_str_eq(p->strings[tree.node[1].name], "x");
@@ -160,20 +167,23 @@ Test(tree, joins_stacks_that_differ_in_addresses_only)
 	cr_assert_eq(tree.node[3].self[0], 3);
 	cr_assert_eq(tree.node[5].self[0], 8);
 	kp_tree_deinit(&tree);
+	kp_parts_deinit(&parts);
 	kp_profile_destroy(p);
 }
 
 Test(tree, makes_inlined_frames_nodes_below_their_caller)
 {
+	struct kp_parts parts;
 	struct kp_tree tree;
 
 	create();
 	add("x", PATH(location(1, NAMES("inner", "outer"))), 1);
-	cr_assert_eq(kp_tree_build(p, &tree, &err), 0);
+	build_tree(KP_SPLIT_NONE, &parts, &tree);
 	cr_assert_eq(tree.count, 4);
 	cr_assert_str_eq(p->strings[tree.node[2].name], "outer");
 	cr_assert_str_eq(p->strings[tree.node[3].name], "inner");
 	cr_assert_eq(tree.node[3].self[0], 1);
 	kp_tree_deinit(&tree);
+	kp_parts_deinit(&parts);
 	kp_profile_destroy(p);
 }

@@ -299,6 +299,38 @@ Test(pprof, labels_have_a_number_or_a_text_and_are_left_out_when_empty)
 	maker_deinit(&m);
 }
 
+/* Tools print names as they are. */
+Test(pprof, has_no_control_characters)
+{
+	Perftools__Profiles__Profile *profile;
+
+	maker_init(&m);
+	maker_add(&m, "a\n\x1b[2J\x7f\xc2\x9b\xff;", 1, 10, STACK("main"));
+	profile = render_pprof();
+	cr_assert_str_eq(profile->string_table[label(profile, "comm")->str], "a  [2J  \\xff;");
+	perftools__profiles__profile__free_unpacked(profile, NULL);
+	maker_deinit(&m);
+}
+
+/* Readers sum over labels that they do not ask for; left out, nobody could ask. */
+Test(pprof, tells_threads_apart_whatever_the_options)
+{
+	Perftools__Profiles__Profile *profile;
+
+	maker_init(&m);
+	maker_add_of(&m, (struct maker_who){ 1, 2, "app", "one" }, 1, 10, STACK("main"));
+	maker_add_of(&m, (struct maker_who){ 1, 3, "app", "two" }, 1, 10, STACK("main"));
+	for (int split = KP_SPLIT_NONE; split <= KP_SPLIT_THREAD; split++) {
+		m.options.split = (enum kp_split)split;
+		profile = render_pprof();
+		cr_assert_eq(profile->n_sample, 2);
+		cr_assert_eq(profile->sample[0]->n_label, 4);
+		cr_assert_eq(profile->sample[1]->n_label, 4);
+		perftools__profiles__profile__free_unpacked(profile, NULL);
+	}
+	maker_deinit(&m);
+}
+
 Test(pprof, carries_the_losses_as_comments)
 {
 	Perftools__Profiles__Profile *profile;

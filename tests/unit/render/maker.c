@@ -66,18 +66,25 @@ static uint32_t add_location(struct maker *m, const char *names)
 	return id;
 }
 
+void maker_add_of(struct maker *m, struct maker_who who, int64_t count, int64_t ns,
+		  const char *const *stack)
+{
+	struct kp_label label = { .pid = who.pid, .tid = who.tid };
+	int64_t value[] = { count, ns };
+	uint32_t at = 0, id;
+
+	label.comm = maker_string(m, who.comm);
+	label.thread_name = maker_string(m, who.thread_name);
+	for (; *stack; stack++)
+		must(kp_profile_stack(m->p, at, add_location(m, *stack), &at, &err));
+	must(kp_profile_label(m->p, &label, &id, &err));
+	must(kp_profile_add(m->p, at, id, value, &err));
+}
+
 void maker_add(struct maker *m, const char *comm, int64_t count, int64_t ns,
 	       const char *const *stack)
 {
-	struct kp_label label = { .pid = 1, .tid = 2 };
-	int64_t value[] = { count, ns };
-	uint32_t at = 0, who;
-
-	label.comm = label.thread_name = maker_string(m, comm);
-	for (; *stack; stack++)
-		must(kp_profile_stack(m->p, at, add_location(m, *stack), &at, &err));
-	must(kp_profile_label(m->p, &label, &who, &err));
-	must(kp_profile_add(m->p, at, who, value, &err));
+	maker_add_of(m, (struct maker_who){ 1, 2, comm, comm }, count, ns, stack);
 }
 
 void maker_clock(struct maker *m, const char *name, uint32_t signal, uint64_t period_ns)
@@ -92,7 +99,7 @@ char *maker_render(const struct maker *m, const struct kp_renderer *r, size_t *r
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, ret_size ? ret_size : &size);
-	int result = out ? r->render(m->p, out, &err) : -1;
+	int result = out ? r->render(m->p, &m->options, out, &err) : -1;
 
 	if (!out || fclose(out) != 0 || result < 0) {
 		free(text);

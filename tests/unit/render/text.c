@@ -33,6 +33,15 @@ Test(text, bends_separators_where_asked)
 	cr_assert_str_eq(put("a;b c", 0), "a;b c");
 	cr_assert_str_eq(put("a;b c", KP_TEXT_COLON), "a:b c");
 	cr_assert_str_eq(put("a;b c\t", KP_TEXT_COLON | KP_TEXT_JOIN), "a:b_c_");
+	cr_assert_str_eq(put("a/b;c", KP_TEXT_SLASH), "a:b;c");
+}
+
+Test(text, is_blanked_in_place)
+{
+	char text[] = "a\n\x1b[2J\xc2\x9b\xc2\xa0\x7f";
+
+	kp_text_blank(text);
+	cr_assert_str_eq(text, "a  [2J \xc2\xa0 ");
 }
 
 Test(text, rounds_half_up)

@@ -16,6 +16,7 @@
 static struct maker m;
 static struct kp_err err;
 static char dir[64];
+static const struct kp_render_options usual = { 0 };
 
 static void begin(void)
 {
@@ -61,9 +62,11 @@ static void put(const char *path, const char *text)
 	fputs(text, file);
 }
 
-static int fail(const struct kp_profile *p, FILE *out, struct kp_err *e)
+static int fail(const struct kp_profile *p, const struct kp_render_options *options, FILE *out,
+		struct kp_err *e)
 {
 	(void)p;
+	(void)options;
 	fputs("half of it", out);
 	return kp_fail(e, KP_EBADDATA, "on purpose");
 }
@@ -75,7 +78,7 @@ Test(to_path, writes_a_file_with_usual_permissions)
 
 	begin();
 	umask(027);
-	cr_assert_eq(kp_render_to_path(&kp_render_folded, m.p, "out.folded", &err), 0);
+	cr_assert_eq(kp_render_to_path(&kp_render_folded, m.p, &usual, "out.folded", &err), 0);
 	cr_assert_str_eq(content("out.folded"), "app;main 3\n");
 	cr_assert_eq(stat("out.folded", &st), 0);
 	cr_assert_eq(st.st_mode & 0777, 0640);
@@ -90,7 +93,7 @@ Test(to_path, replaces_an_old_file_by_another_one)
 	begin();
 	put("out", "old");
 	old = open("out", O_RDONLY);
-	cr_assert_eq(kp_render_to_path(&kp_render_folded, m.p, "out", &err), 0);
+	cr_assert_eq(kp_render_to_path(&kp_render_folded, m.p, &usual, "out", &err), 0);
 	cr_assert_str_eq(content("out"), "app;main 3\n");
 	cr_assert_eq(read(old, text, sizeof(text)), 3); /* who has it open keeps the old one */
 	finish(1);
@@ -100,7 +103,7 @@ Test(to_path, leaves_the_old_file_alone_when_it_fails)
 {
 	begin();
 	put("out", "old");
-	cr_assert_eq(kp_render_to_path(&failing, m.p, "out", &err), -KP_EBADDATA);
+	cr_assert_eq(kp_render_to_path(&failing, m.p, &usual, "out", &err), -KP_EBADDATA);
 	cr_assert_str_eq(err.text, "on purpose");
 	cr_assert_str_eq(content("out"), "old");
 	finish(1);
@@ -109,7 +112,7 @@ Test(to_path, leaves_the_old_file_alone_when_it_fails)
 Test(to_path, names_the_path_that_cannot_be_written)
 {
 	begin();
-	cr_assert_eq(kp_render_to_path(&kp_render_folded, m.p, "no/such/dir/out", &err),
+	cr_assert_eq(kp_render_to_path(&kp_render_folded, m.p, &usual, "no/such/dir/out", &err),
 		     -KP_ESYSTEM);
 	cr_assert_not_null(strstr(err.text, "no/such/dir/out"));
 	cr_assert_not_null(strstr(err.text, "No such file"));
@@ -123,7 +126,7 @@ Test(to_path, keeps_a_symbolic_link)
 	begin();
 	put("real", "old");
 	cr_assert_eq(symlink("real", "link"), 0);
-	cr_assert_eq(kp_render_to_path(&kp_render_folded, m.p, "link", &err), 0);
+	cr_assert_eq(kp_render_to_path(&kp_render_folded, m.p, &usual, "link", &err), 0);
 	cr_assert_eq(lstat("link", &st), 0);
 	cr_assert(S_ISLNK(st.st_mode));
 	cr_assert_str_eq(content("real"), "app;main 3\n");
@@ -135,7 +138,7 @@ Test(to_path, writes_into_devices_and_does_not_replace_them)
 	struct stat st;
 
 	begin();
-	cr_assert_eq(kp_render_to_path(&kp_render_folded, m.p, "/dev/null", &err), 0);
+	cr_assert_eq(kp_render_to_path(&kp_render_folded, m.p, &usual, "/dev/null", &err), 0);
 	cr_assert_eq(stat("/dev/null", &st), 0);
 	cr_assert(S_ISCHR(st.st_mode));
 	finish(0);
@@ -145,7 +148,7 @@ Test(to_path, tells_of_a_full_disk)
 {
 	begin();
 	for (int i = 0; kp_renderers[i]; i++) {
-		cr_assert_eq(kp_render_to_path(kp_renderers[i], m.p, "/dev/full", &err),
+		cr_assert_eq(kp_render_to_path(kp_renderers[i], m.p, &usual, "/dev/full", &err),
 			     -KP_ESYSTEM);
 		cr_assert_not_null(strstr(err.text, "No space left"));
 	}
@@ -162,7 +165,7 @@ Test(to_path, tells_of_a_reader_that_went_away)
 	close(ends[0]);
 	fflush(stdout);
 	dup2(ends[1], STDOUT_FILENO);
-	cr_assert_eq(kp_render_to_path(&kp_render_folded, m.p, "-", &err), -KP_ESYSTEM);
+	cr_assert_eq(kp_render_to_path(&kp_render_folded, m.p, &usual, "-", &err), -KP_ESYSTEM);
 	cr_assert_not_null(strstr(err.text, "stdout: Broken pipe"));
 	dup2(before, STDOUT_FILENO);
 	close(before);

@@ -2,7 +2,6 @@
  * Unit tests of the closing lines: every figure where it is known, no figure where it is not.
  */
 #include "daemon/render/render.h"
-#include "proto/rawfile.h"
 #include "tests/support/test.h"
 #include "tests/unit/render/maker.h"
 
@@ -35,7 +34,7 @@ static void begin(void)
 	t->stop_attach_ns = 160000;
 	t->stop_detach_ns = 110000;
 	t->own_cpu_ns = 40 * MS;
-	t->why = KP_RAW_END_TIME;
+	t->why = KP_END_TIME;
 }
 
 static void expect(const char *expected)
@@ -83,7 +82,7 @@ Test(truth, warns_of_dropped_samples_with_the_remedy)
 Test(truth, says_that_the_cap_was_reached)
 {
 	begin();
-	t->why = KP_RAW_END_FULL;
+	t->why = KP_END_FULL;
 	t->window_ns = 3210 * MS;
 	t->own_cpu_ns = t->stop_attach_ns = t->stop_detach_ns = 0;
 	expect("kitprof: 8214 samples of redis-server (4 threads) in 3.21 s, asked 999 Hz, got 997 "
@@ -94,7 +93,7 @@ Test(truth, says_that_the_cap_was_reached)
 Test(truth, says_that_the_target_took_the_signal)
 {
 	begin();
-	t->why = KP_RAW_END_HANDLER;
+	t->why = KP_END_HANDLER;
 	expect(SAMPLES EXPLAINED COST
 	       "kitprof: the target took the sampling signal for itself after 10.00 s; the window "
 	       "ends there\n");
