@@ -3,19 +3,18 @@
 # and named.
 . "$(dirname "$0")/truth.sh"
 
-need_clock() {
-	[ "$1" != task ] || need_perf
-}
+need_ptrace
+case $1 in
+*-task) need_perf ;;
+esac
 
 case $1 in
 run-*)
 	clock=${1#run-}
-	need_clock "$clock"
 	run_says 0 "$KITPROF" run --clock "$clock" -- "$VICTIMS/born" 3
 	;;
 record-*)
 	clock=${1#record-}
-	need_clock "$clock"
 	start victim "$VICTIMS/born" 60
 	until_true 20 says victim ready || fail "the victim does not get ready"
 	run_says 0 "$KITPROF" record --clock "$clock" -r 200 --pid "$pid" -d 3

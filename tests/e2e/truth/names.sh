@@ -4,6 +4,7 @@
 
 case $1 in
 deleted)
+	need_ptrace
 	cp "$VICTIMS/shares" program
 	start kitprof "$KITPROF" run -- ./program 10 1 7
 	until_true 20 test -s prof.kitprof || fail "sampling does not begin"

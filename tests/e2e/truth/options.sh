@@ -128,6 +128,7 @@ outputs)
 		fail "the window of 200 ms is $(raw_end results/a.kitprof window_ns) ns long"
 	;;
 daemon)
+	need_ptrace
 	burner victim "$VICTIMS/shares" 400 1 0
 	target=$pid
 	proc_state "$target" before

@@ -16,6 +16,7 @@ cap)
 		fail "50 samples do not explain the CPU time of the window"
 	;;
 cap-record)
+	need_ptrace
 	burner victim "$VICTIMS/shares" 200 1 0
 	target=$pid
 	proc_state "$target" before

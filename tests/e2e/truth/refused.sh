@@ -66,6 +66,7 @@ END
 	has err.log 'is a 32-bit pro'
 	;;
 sigprof)
+	need_ptrace
 	target sigprof
 	proc_state "$pid" before
 	refused "$pid" "pid $pid handles SIGPROF itself.*--signal URG"
@@ -125,6 +126,7 @@ zombie)
 	refused "$id" "pid $id \(target\) has ended already \(zombie\)"
 	;;
 second)
+	need_ptrace
 	target plain
 	proc_state "$pid" before
 	mkdir first
