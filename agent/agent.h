@@ -23,10 +23,10 @@ void kp_agent_handler(int sig, struct siginfo *info, void *ucontext);
 _Noreturn void kp_agent_call(void);
 
 /*
- * Works off at most max posted mails. Never waits: does nothing while another thread is at it.
- * Returns 1 if mail is left over, else 0.
+ * Works off at most max mails that are meant for this process. Never waits: a mail that another
+ * thread has taken is left to it. Costs a getpid, so only where kp_mailbox_has_mail().
  */
-int kp_clock_mail(uint32_t max);
+void kp_clock_mail(uint32_t max);
 
 /* Deletes one of our timers. Returns 0 or -errno. */
 int kp_clock_delete(int32_t timer_id);

@@ -7,6 +7,7 @@
  */
 #include "agent/agent.h"
 #include "agent/syscall.h"
+#include "proto/mailbox.h"
 
 #include <stdint.h>
 
@@ -81,10 +82,6 @@ static int arm(uint32_t tid, uint64_t first_ns, int32_t *ret)
 	return r;
 }
 
-/*
- * The slot's plain fields are ours from the acquire load of mail_posted that showed the mail to
- * the release store of mail_done that hands it back.
- */
 static void work_off(struct kp_mail *mail)
 {
 	switch (mail->op) {
@@ -99,24 +96,15 @@ static void work_off(struct kp_mail *mail)
 	}
 }
 
-int kp_clock_mail(uint32_t max)
+void kp_clock_mail(uint32_t max)
 {
-	uint32_t done, posted;
+	uint32_t pid = (uint32_t)kp_syscall(__NR_getpid, 0, 0, 0, 0), slot = 0;
 
-	/* Acquire: what the one before wrote to mail_done is seen. Pairs with the release below. */
-	if (__atomic_exchange_n(&kp_shm.mail_busy, 1, __ATOMIC_ACQUIRE))
-		return 1;
-
-	done = __atomic_load_n(&kp_shm.mail_done, __ATOMIC_RELAXED);
-	/* Acquire: pairs with the daemon's release of mail_posted; the slot is filled in. */
-	posted = __atomic_load_n(&kp_shm.mail_posted, __ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; i < max && done != posted; i++) {
-		work_off(&kp_shm.mail[done % KP_MAIL_SLOTS]);
-		done++;
-		/* Release: pairs with the daemon's acquire; the result is filled in. */
-		__atomic_store_n(&kp_shm.mail_done, done, __ATOMIC_RELEASE);
+	while (max--) {
+		slot = kp_mailbox_take(&kp_shm, slot, pid);
+		if (slot == KP_MAILBOX_NONE)
+			return;
+		work_off(&kp_shm.mail[slot]);
+		kp_mailbox_done(&kp_shm, slot);
 	}
-
-	__atomic_store_n(&kp_shm.mail_busy, 0, __ATOMIC_RELEASE);
-	return done != posted;
 }

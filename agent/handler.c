@@ -9,6 +9,7 @@
 #include "agent/capture.h"
 #include "agent/reader.h"
 #include "agent/syscall.h"
+#include "proto/mailbox.h"
 
 #include <linux/signal.h>
 
@@ -62,20 +63,6 @@ static int identify(const siginfo_t *info, struct tick *ret)
 	default:
 		return 0;
 	}
-}
-
-/*
- * A forked child shares the mapping, but the mail is not meant for it: its timers would be its
- * own. getpid only now, it costs as much as half a sample.
- */
-static void look_for_mail(void)
-{
-	uint32_t posted = __atomic_load_n(&kp_shm.mail_posted, __ATOMIC_RELAXED);
-
-	if (posted == __atomic_load_n(&kp_shm.mail_done, __ATOMIC_RELAXED))
-		return;
-	if ((uint32_t)kp_syscall(__NR_getpid, 0, 0, 0, 0) == kp_shm.pid)
-		kp_clock_mail(MAILS_PER_SIGNAL);
 }
 
 /*
@@ -170,7 +157,8 @@ void kp_agent_handler(int sig, struct siginfo *info, void *ucontext)
 		disarm_self(info);
 		return;
 	}
-	look_for_mail();
+	if (kp_mailbox_has_mail(&kp_shm))
+		kp_clock_mail(MAILS_PER_SIGNAL);
 	if (!identify(info, &tick)) {
 		count(&kp_shm.foreign);
 		return;

@@ -67,8 +67,13 @@ struct kp_raw_session {
 };
 enum kp_raw_mode { KP_RAW_MODE_RUN = 1, KP_RAW_MODE_ATTACH = 2 };
 
+/*
+ * A process with parent was forked from that one: until MODULEs of its own follow, what is mapped in
+ * it is what was mapped in the parent at this record.
+ */
 struct kp_raw_process {
 	uint32_t pid; /* in the daemon's pid namespace */
+	uint32_t parent; /* pid, or 0 */
 	struct kp_raw_string comm;
 	struct kp_raw_string exe; /* path as the target sees it */
 };

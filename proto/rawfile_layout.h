@@ -31,7 +31,7 @@ _Static_assert(sizeof(struct disk_session) == 56, "on disk");
 struct disk_process {
 	struct kp_raw_head head;
 	uint32_t pid;
-	uint32_t zero;
+	uint32_t parent;
 	struct disk_string comm;
 	struct disk_string exe;
 };

@@ -86,7 +86,7 @@ static const char *decode_process(struct bytes b, struct kp_raw_record *ret)
 	const char *fault;
 
 	memcpy(&d, b.at, sizeof(d));
-	ret->process = (struct kp_raw_process){ .pid = d.pid };
+	ret->process = (struct kp_raw_process){ .pid = d.pid, .parent = d.parent };
 	fault = get_string(b, sizeof(d), d.comm, KP_RAW_STRING_MAX, &ret->process.comm);
 	if (!fault)
 		fault = get_string(b, sizeof(d), d.exe, KP_RAW_STRING_MAX, &ret->process.exe);

@@ -132,7 +132,7 @@ int kp_raw_put_session(struct kp_raw_writer *w, const struct kp_raw_session *r, 
 
 int kp_raw_put_process(struct kp_raw_writer *w, const struct kp_raw_process *r, struct kp_err *err)
 {
-	struct disk_process d = { .pid = r->pid };
+	struct disk_process d = { .pid = r->pid, .parent = r->parent };
 	struct tail tails[2];
 
 	add_string(&tails[0], &d.comm, r->comm, KP_RAW_STRING_MAX);

@@ -58,10 +58,23 @@ enum kp_mail_op {
 	KP_MAIL_DISARM = 2, /* delete timer timer_id */
 };
 
+/*
+ * Who has a slot of the mailbox. The daemon fills EMPTY slots and takes results out of DONE ones;
+ * whoever is in the agent takes POSTED ones, each by a CAS, so that several can be at it at once.
+ */
+enum kp_mail_state {
+	KP_MAIL_EMPTY = 0,
+	KP_MAIL_POSTED = 1,
+	KP_MAIL_TAKEN = 2,
+	KP_MAIL_DONE = 3,
+};
+
 /* A request of the daemon, worked off by kp_agent_call() or by the next handler that runs. */
 struct kp_mail {
+	uint32_t state; /* atomic; enum kp_mail_state */
 	uint32_t op; /* enum kp_mail_op */
-	uint32_t tid; /* in the target's pid namespace */
+	uint32_t pid; /* the process that shall do it: forked children share the mapping */
+	uint32_t tid; /* both in the target's pid namespace */
 	int32_t timer_id; /* ARM: result; DISARM: parameter */
 	int32_t result; /* 0, or -errno */
 	uint64_t first_ns; /* ARM: CPU time until the first expiration, random in (0, period] */
@@ -88,8 +101,6 @@ struct kp_shm_head {
 	uint64_t bytes; /* its size */
 	struct kp_sigaction saved; /* the target's own action for the signal, to be restored */
 	struct kp_sigaction ours;
-	uint32_t pid; /* the target's, in its own pid ns */
-	uint32_t pad0;
 
 	/* written by the daemon; atomic */
 	_Alignas(64) uint32_t on; /* 1: take samples; 0: return at once */
@@ -98,13 +109,11 @@ struct kp_shm_head {
 	 * drain. Past it the daemon is taken for dead and each timer that fires is deleted.
 	 */
 	uint64_t lease;
-	uint32_t mail_posted; /* mails posted so far; slot = number % KP_MAIL_SLOTS */
+	uint32_t mail_posted; /* mails posted so far, those taken back again left out */
 
 	/* written by the agent; atomic */
 	_Alignas(64) uint32_t mail_done; /* mails worked off so far */
-	uint32_t mail_busy; /* 1: somebody is working mail off */
 	uint32_t call_done; /* kp_agent_call() sets it to 1 and wakes it as a futex */
-	uint32_t pad1;
 	uint64_t foreign; /* signals that were not ours: ignored */
 	uint64_t user_ticks; /* KP_TIMER_SYSCALL: expirations in user mode, left to the event */
 	uint64_t self_disarmed; /* timers deleted because the lease ran out */
@@ -112,7 +121,7 @@ struct kp_shm_head {
 
 	_Alignas(64) struct kp_mail mail[KP_MAIL_SLOTS];
 };
-_Static_assert(sizeof(struct kp_mail) == 24, "layout is shared with the target");
+_Static_assert(sizeof(struct kp_mail) == 32, "layout is shared with the target");
 _Static_assert(sizeof(struct kp_shm_head) <= KP_SHM_HEAD_BYTES, "head and mail fit their pages");
 
 /*

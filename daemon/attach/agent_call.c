@@ -2,8 +2,12 @@
 #include "daemon/attach/agent_call.h"
 
 #include "daemon/attach/blob.h"
+#include "proto/mailbox.h"
 
 #include <string.h>
+#include <time.h>
+
+#define COLLECT_TRIES 200 /* of 0.1 ms */
 
 /* One run of the agent's entry. Its address comes from our own copy of the blob. */
 static int run_agent(struct kp_stop *stop, struct kp_shm_map *map, struct kp_err *err)
@@ -15,43 +19,53 @@ static int run_agent(struct kp_stop *stop, struct kp_shm_map *map, struct kp_err
 			    map->base + KP_SHM_STACK_OFFSET + KP_SHM_STACK_BYTES, map->head, err);
 }
 
-static bool all_done(const struct kp_shm_map *map)
+/* Posts as many as there is room for; slot[i] is that of mail[i]. Returns their number. */
+static size_t post_some(struct kp_shm_map *map, pid_t ns_pid, struct kp_mail *mail, size_t count,
+			uint32_t *slot)
 {
-	return __atomic_load_n(&map->head->mail_done, __ATOMIC_ACQUIRE) ==
-	       __atomic_load_n(&map->head->mail_posted, __ATOMIC_RELAXED);
-}
+	size_t n = 0;
 
-/* A full box at most: the first of them must not be overwritten before its result is read. */
-static int work_off_some(struct kp_stop *stop, struct kp_shm_map *map, struct kp_mail *mail, size_t count,
-			 struct kp_err *err)
-{
-	uint32_t first = __atomic_load_n(&map->head->mail_posted, __ATOMIC_RELAXED);
-	int r;
-
-	for (size_t i = 0; i < count; i++)
-		map->head->mail[(first + i) % KP_MAIL_SLOTS] = mail[i];
-	__atomic_store_n(&map->head->mail_posted, first + (uint32_t)count, __ATOMIC_RELEASE);
-	r = run_agent(stop, map, err);
-	if (r < 0)
-		return r;
-	if (!all_done(map))
-		return kp_fail(err, KP_EBUSY, "pid %d: the agent left mail undone", (int)stop->pid);
-	for (size_t i = 0; i < count; i++)
-		mail[i] = map->head->mail[(first + i) % KP_MAIL_SLOTS];
-	return 0;
-}
-
-int kp_agent_work_off(struct kp_stop *stop, struct kp_shm_map *map, struct kp_mail *mail, size_t count,
-		      struct kp_err *err)
-{
-	int r = 0;
-
-	if (!all_done(map))
-		r = run_agent(stop, map, err);
-	for (size_t done = 0; done < count && r == 0; done += KP_MAIL_SLOTS) {
-		size_t some = count - done < KP_MAIL_SLOTS ? count - done : KP_MAIL_SLOTS;
-
-		r = work_off_some(stop, map, mail + done, some, err);
+	while (n < count && n < KP_MAIL_SLOTS) {
+		mail[n].pid = (uint32_t)ns_pid;
+		slot[n] = kp_mailbox_post(map->head, &mail[n]);
+		if (slot[n] == KP_MAILBOX_NONE)
+			break;
+		n++;
 	}
-	return r;
+	return n;
+}
+
+/* A mail that a handler on another thread has taken is done in a moment. */
+static bool collect_one(struct kp_shm_map *map, uint32_t slot, struct kp_mail *ret)
+{
+	struct timespec nap = { .tv_nsec = 100000 };
+
+	for (int i = 0; i < COLLECT_TRIES; i++) {
+		if (kp_mailbox_collect(map->head, slot, ret))
+			return true;
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
+int kp_agent_work_off(struct kp_stop *stop, struct kp_shm_map *map, pid_t ns_pid,
+		      struct kp_mail *mail, size_t count, struct kp_err *err)
+{
+	uint32_t slot[KP_MAIL_SLOTS];
+	size_t done = 0;
+
+	do {
+		size_t n = post_some(map, ns_pid, mail + done, count - done, slot);
+		int r = run_agent(stop, map, err);
+
+		if (r < 0)
+			return r;
+		if (n == 0 && done < count)
+			return kp_fail(err, KP_EBUSY, "pid %d: the agent's mailbox is full", (int)stop->pid);
+		for (size_t i = 0; i < n; i++)
+			if (!collect_one(map, slot[i], &mail[done + i]))
+				return kp_fail(err, KP_EBUSY, "pid %d: the agent left mail undone", (int)stop->pid);
+		done += n;
+	} while (done < count);
+	return 0;
 }

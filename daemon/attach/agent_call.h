@@ -7,9 +7,9 @@
 #include <stddef.h>
 
 /*
- * Posts the mails in turn, runs the agent until they are done, writes the results back. Mail that
- * waits in the box already is worked off too; its results stay in their slots as long as no more
- * than KP_MAIL_SLOTS are posted after it.
+ * Posts the mails for the stopped thread's process, runs the agent until they are done, writes the
+ * results back. Other mail for that process that waits in the box is worked off too; its results
+ * stay in its slots. ns_pid: the process in its own pid namespace.
  */
-int kp_agent_work_off(struct kp_stop *stop, struct kp_shm_map *map, struct kp_mail *mail, size_t count,
-		      struct kp_err *err);
+int kp_agent_work_off(struct kp_stop *stop, struct kp_shm_map *map, pid_t ns_pid,
+		      struct kp_mail *mail, size_t count, struct kp_err *err);

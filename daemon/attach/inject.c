@@ -126,7 +126,6 @@ static void fill(struct kp_shm_map *map, const struct kp_inject_job *job)
 		.owner_start = job->owner_start,
 		.base = map->base,
 		.bytes = map->bytes,
-		.pid = (uint32_t)job->target.ns_pid,
 		.on = 1,
 		.lease = plan->lease,
 	};
@@ -220,11 +219,11 @@ int kp_inject_into(struct kp_stop *stop, struct kp_inject_job *job, int *ret_fd,
 		remote_munmap(stop, job->base, bytes);
 		return r;
 	}
-	r = kp_agent_work_off(stop, &map, job->mail, job->mail_count, err);
+	r = kp_agent_work_off(stop, &map, job->target.ns_pid, job->mail, job->mail_count, err);
 	if (r < 0) {
 		/* Some thread may be in the handler already, so the mapping stays; it is inert. */
 		__atomic_store_n(&map.head->on, 0, __ATOMIC_RELEASE);
-		kp_disarm(stop, &map, job->base, job->plan.signal, NULL);
+		kp_disarm(stop, &map, job->target.ns_pid, job->base, job->plan.signal, NULL);
 		return r;
 	}
 	*ret_fd = kp_take_fd(&our_fd);

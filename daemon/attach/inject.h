@@ -41,14 +41,16 @@ int kp_inject(const struct kp_target *target, const struct kp_agent_plan *plan,
 	      struct kp_err *err);
 
 /*
- * Works off mails in a stop of their own: for threads that no handler run will arm.
+ * Has the mail that waits for pid (mailbox.h) worked off in a stop: for threads that no handler run
+ * will arm.
  */
-int kp_inject_mails(pid_t pid, struct kp_shm_map *map, struct kp_mail_list mails,
-		    uint64_t *ret_stopped_ns, struct kp_err *err);
+int kp_work_off_in_stop(pid_t pid, struct kp_shm_map *map, uint64_t *ret_stopped_ns,
+			struct kp_err *err);
 
 /*
  * Deletes all our timers, restores the signal's action, proves that no thread executes the agent,
- * unmaps it. Perf events are closed by the caller before. map may be NULL (what a dead kitprof
+ * unmaps it. Events are stopped by the caller before, and map->head->on is 0 unless another process
+ * that shares the mapping is sampled on. map may be NULL (what a dead kitprof
  * left): then base and end say where. A target that is gone, or has exec'd another program, is no
  * error. On failure the mapping stays, harmless: no clock runs, the action is restored.
  */
@@ -58,16 +60,24 @@ int kp_remove(pid_t pid, struct kp_shm_map *map, uint64_t base, uint64_t end, in
 /*
  * Starts argv[0] (searched in PATH) as a child with the agent in it from its first instruction.
  * signal: as for kp_target_check(). mail: the request for its main thread's timer, whose tid and
- * results are filled in. The program is a child to wait for, ret_target->pid. before_exec, if not
- * NULL, runs in the child, last thing before exec.
+ * results are filled in. The program is a child to wait for, ret_target->pid.
  *
  * -KP_EREFUSED, -KP_ESYSTEM: no program runs (a child was killed before its first instruction).
  * KP_LAUNCH_NOT_FOUND, KP_LAUNCH_NOT_EXECUTABLE (> 0): as a shell would say with 127 and 126; err
  * has the words.
  */
 enum { KP_LAUNCH_NOT_FOUND = 1, KP_LAUNCH_NOT_EXECUTABLE = 2 };
+
+/* Each may be NULL. */
+struct kp_launch_hooks {
+	void (*child_exists)(void *ctx, pid_t pid); /* in the caller, before the child execs */
+	void *ctx;
+	void (*before_exec)(void *ctx); /* in the child, last thing before exec */
+	void *before_exec_ctx;
+};
+
 int kp_launch(char *const argv[], int signal, const struct kp_agent_plan *plan, struct kp_mail *mail,
-	      void (*before_exec)(void *), void *ctx, struct kp_target *ret_target,
+	      const struct kp_launch_hooks *hooks, struct kp_target *ret_target,
 	      struct kp_shm_map *ret_map, uint64_t *ret_stopped_ns, struct kp_err *err);
 
 /*

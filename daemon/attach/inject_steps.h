@@ -42,5 +42,5 @@ int kp_inject_into(struct kp_stop *stop, struct kp_inject_job *job, int *ret_fd,
  * Deletes all timers of ours and gives the signal's action back, in a stopped thread. map may be
  * NULL: then every deletion is a remote system call of its own.
  */
-int kp_disarm(struct kp_stop *stop, struct kp_shm_map *map, uint64_t base, int signal,
-	      struct kp_err *err);
+int kp_disarm(struct kp_stop *stop, struct kp_shm_map *map, pid_t ns_pid, uint64_t base,
+	      int signal, struct kp_err *err);

@@ -44,7 +44,7 @@ struct exec_failure {
 };
 
 __attribute__((noreturn)) static void child_main(int from_helper, int failure_to, char *const argv[],
-						 void (*before_exec)(void *), void *ctx)
+						 const struct kp_launch_hooks *hooks)
 {
 	struct exec_failure failure;
 	pid_t helper;
@@ -55,8 +55,8 @@ __attribute__((noreturn)) static void child_main(int from_helper, int failure_to
 	prctl(PR_SET_PTRACER, helper, 0, 0, 0); /* fails without Yama: then nobody asks */
 	if (write(from_helper, "k", 1) != 1 || read(from_helper, &go, 1) != 1)
 		_exit(125);
-	if (before_exec)
-		before_exec(ctx);
+	if (hooks->before_exec)
+		hooks->before_exec(hooks->before_exec_ctx);
 	execvp(argv[0], argv);
 	failure.error = errno;
 	if (write(failure_to, &failure, sizeof(failure)) != sizeof(failure))
@@ -175,7 +175,7 @@ static void reap(pid_t child)
 }
 
 /* Forks the child and runs the helper; *ret_fd: the memfd. */
-static int start(char *const argv[], void (*before_exec)(void *), void *ctx, struct kp_inject_job *job,
+static int start(char *const argv[], const struct kp_launch_hooks *hooks, struct kp_inject_job *job,
 		 int *ret_fd, struct kp_err *err)
 {
 	_cleanup_(kp_closep) int helper_end = -1;
@@ -193,11 +193,13 @@ static int start(char *const argv[], void (*before_exec)(void *), void *ctx, str
 	failure_from = failures[0];
 	launch.child = fork();
 	if (launch.child == 0)
-		child_main(pair[1], failures[1], argv, before_exec, ctx);
+		child_main(pair[1], failures[1], argv, hooks);
 	close(pair[1]);
 	close(failures[1]);
 	if (launch.child < 0)
 		return kp_fail_errno(err, "starting the program: fork");
+	if (hooks->child_exists)
+		hooks->child_exists(hooks->ctx, launch.child);
 	launch.to_child = helper_end;
 	r = kp_helper_run(launch_helper, job, ret_fd, err);
 	if (r == 0)
@@ -213,7 +215,7 @@ static int start(char *const argv[], void (*before_exec)(void *), void *ctx, str
 }
 
 int kp_launch(char *const argv[], int signal, const struct kp_agent_plan *plan, struct kp_mail *mail,
-	      void (*before_exec)(void *), void *ctx, struct kp_target *ret_target,
+	      const struct kp_launch_hooks *hooks, struct kp_target *ret_target,
 	      struct kp_shm_map *ret_map, uint64_t *ret_stopped_ns, struct kp_err *err)
 {
 	_cleanup_(kp_inject_job_destroyp) struct kp_inject_job *job = NULL;
@@ -226,7 +228,7 @@ int kp_launch(char *const argv[], int signal, const struct kp_agent_plan *plan, 
 		return -KP_ENOMEM;
 	job->mail[0] = *mail;
 	launch = (struct launch_job){ .signal = signal };
-	r = start(argv, before_exec, ctx, job, &fd, err);
+	r = start(argv, hooks, job, &fd, err);
 	if (r != 0) {
 		kp_closep(&fd);
 		return r;

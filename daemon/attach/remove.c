@@ -28,7 +28,7 @@
 #define TIMER_ROUNDS 8
 
 struct remove_job {
-	pid_t pid;
+	pid_t pid, ns_pid;
 	struct kp_shm_map *map; /* in memory that the helper got by fork; NULL: cleanup */
 	uint64_t base, end;
 	int signal; /* 0: read it from the mapping */
@@ -85,7 +85,8 @@ static int delete_one_by_one(struct kp_stop *stop, const struct kp_mail *mails, 
 }
 
 /* Until the kernel's own list shows none: a handler may have armed one meanwhile. */
-static int delete_timers(struct kp_stop *stop, struct kp_shm_map *map, struct kp_err *err)
+static int delete_timers(struct kp_stop *stop, struct kp_shm_map *map, pid_t ns_pid,
+			 struct kp_err *err)
 {
 	for (int round = 0; round < TIMER_ROUNDS; round++) {
 		_cleanup_(kp_freep) struct kp_mail *mails = NULL;
@@ -94,7 +95,7 @@ static int delete_timers(struct kp_stop *stop, struct kp_shm_map *map, struct kp
 
 		if (r < 0 || count == 0)
 			return r;
-		r = map ? kp_agent_work_off(stop, map, mails, count, err)
+		r = map ? kp_agent_work_off(stop, map, ns_pid, mails, count, err)
 			: delete_one_by_one(stop, mails, count, err);
 		if (r < 0)
 			return r;
@@ -135,10 +136,10 @@ static int restore_action(struct kp_stop *stop, uint64_t base, int signal, struc
 	return remote_sigaction(stop, signal, back, 0, err);
 }
 
-int kp_disarm(struct kp_stop *stop, struct kp_shm_map *map, uint64_t base, int signal,
-	      struct kp_err *err)
+int kp_disarm(struct kp_stop *stop, struct kp_shm_map *map, pid_t ns_pid, uint64_t base,
+	      int signal, struct kp_err *err)
 {
-	int r = delete_timers(stop, map, err);
+	int r = delete_timers(stop, map, ns_pid, err);
 
 	return r < 0 ? r : restore_action(stop, base, signal, err);
 }
@@ -235,7 +236,7 @@ static int disarm_stop(struct remove_job *job, struct kp_err *err)
 	if (r == 0)
 		r = find_signal(&stop, job, err);
 	if (r == 0)
-		r = kp_disarm(&stop, job->map, job->base, job->signal, err);
+		r = kp_disarm(&stop, job->map, job->ns_pid, job->base, job->signal, err);
 	job->stopped_ns += kp_stop_end(&stop);
 	return r;
 }
@@ -290,15 +291,14 @@ int kp_remove(pid_t pid, struct kp_shm_map *map, uint64_t base, uint64_t end, in
 	      uint64_t *ret_stopped_ns, struct kp_err *err)
 {
 	struct remove_job *job = kp_helper_memory(sizeof(*job));
+	struct kp_proc_status status;
 	int r;
 
 	if (!job)
 		return kp_fail_nomem(err);
-	*job = (struct remove_job){
-		.pid = pid, .map = map, .base = base, .end = end, .signal = signal
-	};
-	if (map)
-		__atomic_store_n(&map->head->on, 0, __ATOMIC_RELEASE);
+	*job = (struct remove_job){ .pid = pid, .map = map, .base = base, .end = end, .signal = signal };
+	if (kp_proc_status(pid, pid, &status, NULL) == 0)
+		job->ns_pid = status.ns_tid;
 	r = kp_is_injected(pid, base) ? kp_helper_run(remove_helper, job, NULL, err) : 0;
 	if (r == -KP_EGONE || (r < 0 && !kp_is_injected(pid, base)))
 		r = 0;

@@ -43,22 +43,24 @@ struct kp_clock {
 	uint32_t kernel; /* enum of struct kp_raw_clock: 0 user only, 1 user and kernel, 2 kernel only */
 	uint32_t armed;	 /* threads that it runs for, or has run for */
 	uint32_t failed; /* threads that it could not be started for */
+	bool soon;	 /* serve() is wanted within a millisecond: a thread is just being born */
 };
 
 /*
  * Per-thread POSIX CPU timers, created by the agent in the target: user and kernel time, at most
- * one signal a kernel tick. Requests travel as mail.
+ * one signal a kernel tick. Requests travel as mail. ns_pid: the process in its own pid namespace.
  */
-int kp_timer_clock_create(struct kp_shm_head *head, uint64_t period_ns, uint32_t kernel,
-			  struct kp_clock **ret, struct kp_err *err);
+int kp_timer_clock_create(struct kp_shm_head *head, pid_t pid, pid_t ns_pid, uint64_t period_ns,
+			  uint32_t kernel, struct kp_clock **ret, struct kp_err *err);
 
 /* Notes the timers that the injection armed; entries with a result < 0 failed. */
 int kp_timer_clock_adopt(struct kp_clock *clock, const struct kp_mail *mail, const pid_t *tid,
 			 size_t count, struct kp_err *err);
 
 /*
- * Requests that no handler has worked off for longer than patience_ms, as mail to be worked off in
- * a stop (kp_inject_mails with count 0 does it: they are in the box already). Their number.
+ * The number of threads that have used more than patience_ms of CPU time since their timer was asked
+ * for, while no handler ran that would make it: it is to be made in a stop (kp_work_off_in_stop()).
+ * A thread that sleeps needs no timer yet.
  */
 size_t kp_timer_clock_stuck(const struct kp_clock *clock, uint64_t patience_ms);
 

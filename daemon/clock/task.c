@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 
 #define PATIENCE_MAX_NS UINT64_C(1000000000)
+#define BIRTH_NS UINT64_C(20000000) /* a thread that blocks signals for longer does not just start */
 
 struct task_clock {
 	struct kp_clock base;
@@ -99,11 +100,12 @@ static bool blocks_signal(const struct task_clock *c, pid_t tid)
  * It is asked again: libc blocks all signals in a thread until it has started. Less and less often,
  * for some do so as long as they live.
  */
-static void wait_longer(struct kp_clock_thread *thread)
+static void wait_longer(struct task_clock *c, struct kp_clock_thread *thread)
 {
 	uint64_t now = kp_now_ns(), age = now - thread->asked_ns;
 
 	thread->state = KP_THREAD_WAITING;
+	c->base.soon |= age < BIRTH_NS;
 	thread->again_ns = now + (age < PATIENCE_MAX_NS ? age : PATIENCE_MAX_NS);
 }
 
@@ -112,7 +114,7 @@ static int start(struct task_clock *c, struct kp_clock_thread *thread, struct kp
 	_cleanup_(kp_closep) int fd = -1;
 
 	if (blocks_signal(c, thread->tid)) {
-		wait_longer(thread);
+		wait_longer(c, thread);
 		return kp_fail(err, KP_EREFUSED, "thread %d blocks the sampling signal", (int)thread->tid);
 	}
 	thread->state = KP_THREAD_FAILED;
@@ -148,6 +150,9 @@ static void forget(struct kp_clock *clock, pid_t tid)
 
 	if (!thread)
 		return;
+	/* Blocked signals for all of a short life, as a vfork()ed child does until it execs. */
+	if (thread->state == KP_THREAD_WAITING && kp_now_ns() - thread->asked_ns < BIRTH_NS)
+		clock->failed--;
 	kp_closep(&thread->fd);
 	kp_thread_table_remove(&c->threads, thread);
 }
@@ -166,6 +171,7 @@ static void serve(struct kp_clock *clock)
 {
 	struct task_clock *c = (struct task_clock *)clock;
 
+	clock->soon = false;
 	for (size_t i = 0; i < c->threads.count; i++) {
 		struct kp_clock_thread *thread = &c->threads.thread[i];
 

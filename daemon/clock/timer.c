@@ -8,6 +8,8 @@
 #include "daemon/clock/clock.h"
 #include "daemon/clock/thread_table.h"
 #include "daemon/linux/monotonic.h"
+#include "daemon/linux/proc.h"
+#include "proto/mailbox.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
@@ -16,7 +18,8 @@ struct timer_clock {
 	struct kp_clock base;
 	struct kp_thread_table threads;
 	struct kp_shm_head *head;
-	uint32_t posted; /* our own count: the shared one can be scribbled over */
+	pid_t pid;
+	uint32_t ns_pid; /* the process, which shall make the timers, in its own pid namespace */
 };
 
 /* A first expiration anywhere in the period, so that short threads are not always missed. */
@@ -29,42 +32,21 @@ static uint64_t random_first(uint64_t period_ns)
 	return 1 + random % period_ns;
 }
 
-static bool is_done(const struct timer_clock *c, uint32_t mail)
-{
-	uint32_t done = __atomic_load_n(&c->head->mail_done, __ATOMIC_ACQUIRE);
-
-	return (int32_t)(done - mail) > 0;
-}
-
-/* Slots whose result has not been looked at must not be overwritten. */
-static bool has_room(const struct timer_clock *c)
-{
-	for (size_t i = 0; i < c->threads.count; i++)
-		if (c->threads.thread[i].state == KP_THREAD_POSTED &&
-		    c->posted - c->threads.thread[i].mail >= KP_MAIL_SLOTS / 2)
-			return false;
-	return c->posted - __atomic_load_n(&c->head->mail_done, __ATOMIC_ACQUIRE) < KP_MAIL_SLOTS / 2;
-}
-
-static void post(struct timer_clock *c, const struct kp_mail *mail)
-{
-	c->posted = __atomic_load_n(&c->head->mail_posted, __ATOMIC_RELAXED);
-	c->head->mail[c->posted % KP_MAIL_SLOTS] = *mail;
-	c->posted++;
-	/* Publishes the slot; pairs with the acquire load in the agent's mail loop. */
-	__atomic_store_n(&c->head->mail_posted, c->posted, __ATOMIC_RELEASE);
-}
-
 static void post_arm(struct timer_clock *c, struct kp_clock_thread *thread)
 {
 	struct kp_mail mail = { .op = KP_MAIL_ARM,
+				.pid = c->ns_pid,
 				.tid = (uint32_t)thread->ns_tid,
 				.first_ns = random_first(c->base.period_ns) };
+	uint32_t slot = kp_mailbox_post(c->head, &mail);
 
-	post(c, &mail);
-	thread->mail = c->posted - 1;
+	if (slot == KP_MAILBOX_NONE)
+		return; /* it is WAITING, and tried again */
+	thread->slot = slot;
 	thread->asked_ns = kp_now_ns();
 	thread->state = KP_THREAD_POSTED;
+	if (!kp_proc_thread_cpu_ns(c->pid, thread->tid, &thread->cpu_ns))
+		thread->cpu_ns = UINT64_MAX;
 }
 
 static void settle(struct timer_clock *c, struct kp_clock_thread *thread, const struct kp_mail *mail)
@@ -89,12 +71,31 @@ static int arm(struct kp_clock *clock, pid_t tid, pid_t ns_tid, struct kp_err *e
 	thread->tid = tid;
 	thread->ns_tid = ns_tid;
 	thread->state = KP_THREAD_WAITING;
-	if (has_room(c))
-		post_arm(c, thread);
+	post_arm(c, thread);
 	return 0;
 }
 
-/* A dead thread's timer stays in the target until it is deleted, and counts against its limits. */
+/* Its entry becomes the keeper of the request's slot, until that is done and the slot free again. */
+static void post_disarm(struct timer_clock *c, struct kp_clock_thread *thread)
+{
+	struct kp_mail mail = { .op = KP_MAIL_DISARM,
+				.pid = c->ns_pid,
+				.tid = (uint32_t)thread->ns_tid,
+				.timer_id = thread->timer_id };
+	uint32_t slot = kp_mailbox_post(c->head, &mail);
+
+	if (slot == KP_MAILBOX_NONE) {
+		kp_thread_table_remove(&c->threads, thread);
+		return;
+	}
+	thread->slot = slot;
+	thread->state = KP_THREAD_LEAVING;
+}
+
+/*
+ * A dead thread's timer stays in the target until it is deleted, and counts against its limits. One
+ * whose arming nobody has begun is not armed; one that is being armed is looked at again.
+ */
 static void forget(struct kp_clock *clock, pid_t tid)
 {
 	struct timer_clock *c = (struct timer_clock *)clock;
@@ -102,14 +103,11 @@ static void forget(struct kp_clock *clock, pid_t tid)
 
 	if (!thread)
 		return;
-	if (thread->state == KP_THREAD_ARMED && has_room(c)) {
-		struct kp_mail mail = { .op = KP_MAIL_DISARM,
-					.tid = (uint32_t)thread->ns_tid,
-					.timer_id = thread->timer_id };
-
-		post(c, &mail);
-	}
-	kp_thread_table_remove(&c->threads, thread);
+	thread->tid = 0; /* the number may be another thread's now */
+	if (thread->state == KP_THREAD_ARMED)
+		post_disarm(c, thread);
+	else if (thread->state != KP_THREAD_POSTED || kp_mailbox_retract(c->head, thread->slot))
+		kp_thread_table_remove(&c->threads, thread);
 }
 
 static pid_t owner(const struct kp_clock *clock, uint32_t origin)
@@ -117,27 +115,43 @@ static pid_t owner(const struct kp_clock *clock, uint32_t origin)
 	const struct timer_clock *c = (const struct timer_clock *)clock;
 
 	for (size_t i = 0; i < c->threads.count; i++)
-		if ((uint32_t)c->threads.thread[i].ns_tid == origin)
+		if ((uint32_t)c->threads.thread[i].ns_tid == origin && c->threads.thread[i].tid)
 			return c->threads.thread[i].tid;
 	return 0;
+}
+
+/* Takes the result of a request. False: the entry is gone, and another has its place. */
+static bool serve_thread(struct timer_clock *c, struct kp_clock_thread *thread)
+{
+	struct kp_mail mail;
+
+	if (thread->state == KP_THREAD_WAITING)
+		post_arm(c, thread);
+	if (thread->state != KP_THREAD_POSTED && thread->state != KP_THREAD_LEAVING)
+		return true;
+	if (!kp_mailbox_collect(c->head, thread->slot, &mail))
+		return true;
+	if (thread->state == KP_THREAD_POSTED)
+		settle(c, thread, &mail);
+	if (thread->tid)
+		return true;
+	/* The thread has ended: its timer goes too, then its entry. */
+	if (thread->state == KP_THREAD_ARMED) {
+		size_t count = c->threads.count;
+
+		post_disarm(c, thread);
+		return c->threads.count == count;
+	}
+	kp_thread_table_remove(&c->threads, thread);
+	return false;
 }
 
 static void serve(struct kp_clock *clock)
 {
 	struct timer_clock *c = (struct timer_clock *)clock;
 
-	for (size_t i = 0; i < c->threads.count; i++) {
-		struct kp_clock_thread *thread = &c->threads.thread[i];
-
-		if (thread->state == KP_THREAD_POSTED && is_done(c, thread->mail)) {
-			struct kp_mail mail = c->head->mail[thread->mail % KP_MAIL_SLOTS];
-
-			settle(c, thread, &mail);
-		}
-	}
-	for (size_t i = 0; i < c->threads.count && has_room(c); i++)
-		if (c->threads.thread[i].state == KP_THREAD_WAITING)
-			post_arm(c, &c->threads.thread[i]);
+	for (size_t i = 0; i < c->threads.count;)
+		i += serve_thread(c, &c->threads.thread[i]);
 }
 
 /* The timers are the target's; head->on is 0 by now and they delete themselves, or kp_remove() does. */
@@ -165,8 +179,8 @@ static const struct kp_clock_ops timer_clock_ops = {
 	.destroy = destroy,
 };
 
-int kp_timer_clock_create(struct kp_shm_head *head, uint64_t period_ns, uint32_t kernel,
-			  struct kp_clock **ret, struct kp_err *err)
+int kp_timer_clock_create(struct kp_shm_head *head, pid_t pid, pid_t ns_pid, uint64_t period_ns,
+			  uint32_t kernel, struct kp_clock **ret, struct kp_err *err)
 {
 	struct timer_clock *c = calloc(1, sizeof(*c));
 
@@ -176,7 +190,8 @@ int kp_timer_clock_create(struct kp_shm_head *head, uint64_t period_ns, uint32_t
 	c->base.period_ns = period_ns;
 	c->base.kernel = kernel;
 	c->head = head;
-	c->posted = __atomic_load_n(&head->mail_posted, __ATOMIC_RELAXED);
+	c->pid = pid;
+	c->ns_pid = (uint32_t)ns_pid;
 	*ret = &c->base;
 	return 0;
 }
@@ -198,18 +213,24 @@ int kp_timer_clock_adopt(struct kp_clock *clock, const struct kp_mail *mail, con
 	return 0;
 }
 
+static bool is_stuck(const struct timer_clock *c, const struct kp_clock_thread *thread,
+		     uint64_t patience_ns)
+{
+	uint64_t cpu_ns;
+
+	if (thread->state != KP_THREAD_POSTED || kp_now_ns() - thread->asked_ns < patience_ns)
+		return false;
+	return kp_proc_thread_cpu_ns(c->pid, thread->tid, &cpu_ns) && thread->cpu_ns < cpu_ns &&
+	       cpu_ns - thread->cpu_ns > patience_ns;
+}
+
 size_t kp_timer_clock_stuck(const struct kp_clock *clock, uint64_t patience_ms)
 {
 	const struct timer_clock *c = (const struct timer_clock *)clock;
-	uint64_t now = kp_now_ns();
 	size_t stuck = 0;
 
-	for (size_t i = 0; i < c->threads.count; i++) {
-		const struct kp_clock_thread *thread = &c->threads.thread[i];
-
-		stuck += thread->state == KP_THREAD_POSTED &&
-			 now - thread->asked_ns > patience_ms * 1000000;
-	}
+	for (size_t i = 0; i < c->threads.count; i++)
+		stuck += is_stuck(c, &c->threads.thread[i], patience_ms * 1000000);
 	return stuck;
 }
 

@@ -12,6 +12,7 @@ enum {
 	OPT_NO_FOLDED = 256,
 	OPT_NO_FLAT,
 	OPT_NO_RAW,
+	OPT_NO_FOLLOW,
 	OPT_CAP,
 	OPT_DEPTH,
 	OPT_SIGNAL,
@@ -50,6 +51,7 @@ static const struct option_row rows[] = {
 	{ "per-process", OPT_PER_PROCESS, NULL, REPORTS, "tell processes of one name apart" },
 	{ "stats", OPT_STATS, NULL, KP_COMMAND_REPORT, "print how true the profile is instead" },
 	{ "json", OPT_JSON, NULL, KP_COMMAND_REPORT, "with --stats: as a JSON object" },
+	{ "no-follow", OPT_NO_FOLLOW, NULL, SAMPLES, "leave forked children alone" },
 	{ "no-raw", OPT_NO_RAW, NULL, SAMPLES, "do not keep the raw profile (*.kitprof)" },
 	{ "quiet", 'q', NULL, ALL, "say nothing but errors" },
 	{ "verbose", 'v', NULL, ALL, "say more" },
@@ -238,6 +240,9 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 		break;
 	case OPT_NO_FLAT:
 		o->no_flat = true;
+		break;
+	case OPT_NO_FOLLOW:
+		o->no_follow = true;
 		break;
 	case OPT_NO_RAW:
 		o->no_raw = true;

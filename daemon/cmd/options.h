@@ -36,7 +36,7 @@ struct kp_options {
 	int signal; /* 0: not given */
 	enum kp_clock_wish clock;
 	const char *output; /* of the folded format; NULL: not given */
-	bool no_folded, no_flat, no_raw;
+	bool no_folded, no_flat, no_raw, no_follow;
 	struct kp_render_options render;
 	bool stats, json; /* figures on stdout, no files */
 	struct kp_output outputs[KP_OUTPUTS_MAX];

@@ -33,6 +33,7 @@ static struct kp_session_options session_options(const struct kp_options *o, cha
 		.duration_ns = o->duration_ns,
 		.signal = o->signal,
 		.clock = o->clock,
+		.follow = !o->no_follow,
 		.raw_path = raw_path,
 		.say = say,
 		.ctx = speaker,

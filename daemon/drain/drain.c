@@ -3,26 +3,45 @@
 
 #include "daemon/linux/monotonic.h"
 
-
 void kp_drain_init(struct kp_drain *drain, struct kp_ring *ring, uint32_t cell_count, uint32_t depth,
-		   struct kp_raw_writer *writer, kp_drain_complete_fn complete, void *ctx)
+		   struct kp_raw_writer *writer, uint64_t *left, kp_drain_complete_fn complete,
+		   void *ctx)
 {
-	*drain = (struct kp_drain){ .writer = writer, .complete = complete, .ctx = ctx };
+	*drain = (struct kp_drain){ .writer = writer, .left = left, .complete = complete, .ctx = ctx };
 	kp_ring_reader_init(&drain->reader, ring, cell_count, depth);
+}
+
+void kp_drain_count(const struct kp_drain *drain, struct kp_ring_counts *ret)
+{
+	kp_ring_count(&drain->reader, ret);
+	ret->kept -= drain->over_cap;
+	ret->dropped_cap += drain->over_cap;
+	ret->dropped += drain->over_cap;
+}
+
+static struct kp_ring_record *record_of(struct kp_drain *drain)
+{
+	return (struct kp_ring_record *)(void *)drain->room;
 }
 
 static int write_record(struct kp_drain *drain, struct kp_err *err)
 {
-	const struct kp_ring_record *record = &drain->record;
+	const struct kp_ring_record *record = record_of(drain);
 	struct kp_raw_sample sample = { .depth = record->depth,
 					.source = record->source,
 					.walk_end = record->walk_end,
 					.overrun = record->overrun,
 					.pc = record->pc };
-	int r = drain->complete(drain->ctx, record, &sample, err);
+	int r;
 
+	if (*drain->left == 0) {
+		drain->over_cap++;
+		return 0;
+	}
+	r = drain->complete(drain->ctx, record, &sample, err);
 	if (r < 0)
 		return r;
+	(*drain->left)--;
 	drain->overruns += sample.overrun;
 	drain->explained_ns += sample.weight_ns;
 	return kp_raw_put_sample(drain->writer, &sample, err);
@@ -49,7 +68,7 @@ static int drain_late(struct kp_drain *drain, struct kp_err *err)
 {
 	int r = 0;
 
-	while (r == 0 && kp_ring_read_late(&drain->reader, &drain->record) == KP_RING_RECORD)
+	while (r == 0 && kp_ring_read_late(&drain->reader, record_of(drain)) == KP_RING_RECORD)
 		r = write_record(drain, err);
 	return r;
 }
@@ -65,7 +84,7 @@ int kp_drain_run(struct kp_drain *drain, uint64_t elapsed_ns, bool last, struct 
 	int r = 0;
 
 	while (r == 0 && budget--) {
-		enum kp_ring_result result = kp_ring_read(&drain->reader, &drain->record, give_up);
+		enum kp_ring_result result = kp_ring_read(&drain->reader, record_of(drain), give_up);
 
 		if (result == KP_RING_EMPTY) {
 			drain->pending_since_ns = 0;

@@ -334,3 +334,15 @@ bool kp_proc_cpu_ns(pid_t pid, uint64_t *ret)
 	*ret = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 	return true;
 }
+
+bool kp_proc_thread_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret)
+{
+	_cleanup_(kp_freep) char *text = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)tid);
+	if (kp_proc_read(path, &text, NULL, NULL) < 0)
+		return false;
+	*ret = strtoull(text, NULL, 10);
+	return true;
+}

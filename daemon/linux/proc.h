@@ -86,5 +86,8 @@ int kp_proc_timers(pid_t pid, struct kp_proc_timer **ret, size_t *ret_count, str
  */
 bool kp_proc_cpu_ns(pid_t pid, uint64_t *ret);
 
+/* CPU time of a thread since its birth, in ns, from schedstat. Returns false if it is gone. */
+bool kp_proc_thread_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret);
+
 /* Reads a small file of /proc whole; *ret is NUL-terminated and to be freed. */
 int kp_proc_read(const char *path, char **ret, size_t *ret_size, struct kp_err *err);

@@ -60,6 +60,21 @@ int kp_address_space_map(struct kp_address_space *a, const struct kp_address_ran
 	return 0;
 }
 
+int kp_address_space_copy(struct kp_address_space *a, const struct kp_address_space *from,
+			  struct kp_err *err)
+{
+	int r;
+
+	kp_address_space_deinit(a);
+	r = kp_array_reserve(a->range, &a->capacity, from->count, err);
+	if (r < 0)
+		return r;
+	if (from->count)
+		memcpy(a->range, from->range, from->count * sizeof(*a->range));
+	a->count = from->count;
+	return 0;
+}
+
 uint32_t kp_address_space_find(const struct kp_address_space *a, uint64_t address)
 {
 	uint32_t i = first_above(a, address);

@@ -26,5 +26,9 @@ void kp_address_space_deinit(struct kp_address_space *a);
 int kp_address_space_map(struct kp_address_space *a, const struct kp_address_range *range,
 			 struct kp_err *err);
 
+/* Makes *a the same as from, whatever it was. 0 or -KP_ENOMEM. */
+int kp_address_space_copy(struct kp_address_space *a, const struct kp_address_space *from,
+			  struct kp_err *err);
+
 /* The module that address lies in, 0 if there is none. */
 uint32_t kp_address_space_find(const struct kp_address_space *a, uint64_t address);

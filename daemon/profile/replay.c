@@ -56,12 +56,14 @@ static int add_process(struct kp_replay *r, uint32_t pid, struct kp_replay_proce
 /*
  * A second PROCESS with another program is an exec (or the pid's next owner): nothing of the old
  * address space is left. With the same program it may be a mere change of name; modules stay, and
- * those of a true exec are replaced by the MODULEs that follow.
+ * those of a true exec are replaced by the MODULEs that follow. One that was forked starts with what
+ * its parent has mapped.
  */
 static int apply_process(struct kp_replay *r, const struct kp_raw_process *record,
 			 struct kp_err *err)
 {
 	struct kp_replay_process *p = find_process(r, record->pid);
+	const struct kp_replay_process *parent;
 	int result;
 
 	if (!p) {
@@ -70,6 +72,12 @@ static int apply_process(struct kp_replay *r, const struct kp_raw_process *recor
 			return result;
 	} else if (!kp_raw_string_same(p->exe, record->exe)) {
 		kp_address_space_deinit(&p->space);
+	}
+	parent = record->parent == record->pid ? NULL : find_process(r, record->parent);
+	if (parent) {
+		result = kp_address_space_copy(&p->space, &parent->space, err);
+		if (result < 0)
+			return result;
 	}
 	p->comm = record->comm;
 	p->exe = record->exe;

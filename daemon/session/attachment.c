@@ -1,4 +1,4 @@
-/* The agent in one program image of the target: attachment.h. Daemon, session loop. */
+/* The agent in one program image of a process: attachment.h. Daemon, session loop. */
 #include "daemon/session/attachment.h"
 
 #include "common/cleanup.h"
@@ -18,7 +18,7 @@
 #define SCAN_MIN_NS (30 * MS)	  /* and at most this often */
 #define SCAN_PART 200		  /* of the time at most goes into looking */
 #define NAMES_NS (500 * MS)	  /* threads give themselves names after they are born */
-#define MAIL_PATIENCE_MS 30
+#define MAIL_PATIENCE_MS 8	  /* of the thread's CPU time */
 #define NUDGE_NS (1 * MS)	  /* CPU time of a new thread until its timer is armed, about */
 #define LEASE_SECONDS 3
 #define LEASE_MIN 256
@@ -37,31 +37,34 @@ static uint32_t ring_cells(uint64_t rate_mhz, uint64_t cap)
 /* Samples that may come without a heartbeat before the clocks stop by themselves. */
 static uint64_t lease_samples(const struct kp_attachment *a)
 {
-	uint64_t per_second = a->options.rate_mhz / 1000 + 1000000000 / a->options.clocks->timer_period_ns + 1;
+	const struct kp_attachment_plan *plan = a->plan;
+	uint64_t per_second = plan->rate_mhz / 1000 + 1000000000 / plan->clocks.timer_period_ns + 1;
 	uint64_t threads = a->threads.count ? a->threads.count : 1;
 	uint64_t lease = LEASE_SECONDS * per_second * threads;
 
 	return lease > LEASE_MIN ? lease : LEASE_MIN;
 }
 
+/* With several processes on one ring, the last heartbeat of a turn counts: each is long enough. */
 static void heartbeat(struct kp_attachment *a)
 {
-	struct kp_shm_head *head = a->map.head;
+	struct kp_shm_map *map = &a->memory->map;
+	uint64_t lease = kp_shm_spent(map->head, map->ring) + lease_samples(a) * a->memory->user_count;
 
-	__atomic_store_n(&head->lease, kp_shm_spent(head, a->map.ring) + lease_samples(a), __ATOMIC_RELAXED);
+	__atomic_store_n(&map->head->lease, lease, __ATOMIC_RELAXED);
 }
 
 static struct kp_agent_plan make_plan(const struct kp_attachment *a)
 {
-	const struct kp_attachment_options *o = &a->options;
+	const struct kp_attachment_plan *plan = a->plan;
 
 	return (struct kp_agent_plan){
 		.signal = a->target.signal,
-		.depth = o->depth,
-		.cell_count = ring_cells(o->rate_mhz, o->cap),
-		.ticket_max = o->cap,
-		.period_ns = o->clocks->timer_period_ns,
-		.timer_mode = o->clocks->timer_mode,
+		.depth = plan->depth,
+		.cell_count = ring_cells(plan->rate_mhz, plan->left),
+		.ticket_max = plan->left,
+		.period_ns = plan->clocks.timer_period_ns,
+		.timer_mode = plan->clocks.timer_mode,
 		.lease = lease_samples(a),
 	};
 }
@@ -70,11 +73,10 @@ static struct kp_agent_plan make_plan(const struct kp_attachment *a)
 
 static uint64_t period_of(const struct kp_attachment *a, uint8_t source)
 {
-	return source == KP_SOURCE_EVENT ? a->options.clocks->task_period_ns
-					 : a->options.clocks->timer_period_ns;
+	return source == KP_SOURCE_EVENT ? a->plan->clocks.task_period_ns : a->plan->clocks.timer_period_ns;
 }
 
-static pid_t owner_of(const struct kp_attachment *a, const struct kp_ring_record *record)
+pid_t kp_attachment_owner(const struct kp_attachment *a, const struct kp_ring_record *record)
 {
 	const struct kp_clock *clock = record->source == KP_SOURCE_EVENT ? a->task : a->timer;
 
@@ -115,26 +117,26 @@ static int learn_modules(struct kp_attachment *a, const struct kp_ring_record *r
 	return r;
 }
 
-static int complete(void *ctx, const struct kp_ring_record *record, struct kp_raw_sample *sample,
-		    struct kp_err *err)
+int kp_attachment_complete(struct kp_attachment *a, const struct kp_ring_record *record, pid_t tid,
+			   struct kp_raw_sample *sample, struct kp_err *err)
 {
-	struct kp_attachment *a = ctx;
-
+	a->samples++;
 	sample->pid = (uint32_t)a->target.pid;
-	sample->tid = (uint32_t)owner_of(a, record);
+	sample->tid = (uint32_t)tid;
 	sample->weight_ns = period_of(a, record->source) * (1 + (uint64_t)record->overrun);
 	return learn_modules(a, record, err);
 }
 
 /* ---- facts about the target ---- */
 
-static int put_process(struct kp_attachment *a, struct kp_err *err)
+static int put_process(struct kp_attachment *a, pid_t parent, struct kp_err *err)
 {
 	struct kp_raw_process record = { .pid = (uint32_t)a->target.pid,
+					 .parent = (uint32_t)parent,
 					 .comm = kp_raw_string(a->target.comm),
 					 .exe = kp_raw_string(a->target.exe) };
 
-	return kp_raw_put_process(a->options.writer, &record, err);
+	return kp_raw_put_process(a->plan->writer, &record, err);
 }
 
 static int put_thread(struct kp_attachment *a, const struct kp_thread *thread, struct kp_err *err)
@@ -143,18 +145,18 @@ static int put_thread(struct kp_attachment *a, const struct kp_thread *thread, s
 					.tid = (uint32_t)thread->tid,
 					.comm = kp_raw_string(thread->comm) };
 
-	return kp_raw_put_thread(a->options.writer, &record, err);
+	return kp_raw_put_thread(a->plan->writer, &record, err);
 }
 
 static int put_clock(struct kp_attachment *a, const struct kp_clock *clock, struct kp_err *err)
 {
 	struct kp_raw_clock record = { .source = (uint32_t)clock->ops->source,
-				       .signal = (uint32_t)a->signal,
+				       .signal = (uint32_t)a->memory->signal,
 				       .period_ns = clock->period_ns,
 				       .kernel = clock->kernel,
 				       .name = kp_raw_string(clock->ops->name) };
 
-	return kp_raw_put_clock(a->options.writer, &record, err);
+	return kp_raw_put_clock(a->plan->writer, &record, err);
 }
 
 /* A thread without a clock is counted by the clock and said at the end; it is no error. */
@@ -164,24 +166,33 @@ static void arm(struct kp_attachment *a, const struct kp_thread *thread, bool ti
 		a->timer->ops->arm(a->timer, thread->tid, thread->ns_tid, NULL);
 	if (a->task)
 		a->task->ops->arm(a->task, thread->tid, thread->ns_tid, NULL);
+	if (a->nudge && timer_too)
+		a->nudge->ops->arm(a->nudge, thread->tid, thread->ns_tid, NULL);
+	if (a->plan->events)
+		kp_task_events_add(a->plan->events, thread->tid, NULL);
+}
+
+static void forget(struct kp_attachment *a, pid_t tid)
+{
+	a->timer->ops->forget(a->timer, tid);
+	if (a->task)
+		a->task->ops->forget(a->task, tid);
+	if (a->nudge)
+		a->nudge->ops->forget(a->nudge, tid);
+	if (a->plan->events)
+		kp_task_events_remove(a->plan->events, tid);
 }
 
 static int thread_event(void *ctx, const struct kp_thread *thread, bool came, struct kp_err *err)
 {
 	struct kp_attachment *a = ctx;
 
-	if (came) {
-		arm(a, thread, true);
-		if (a->nudge)
-			a->nudge->ops->arm(a->nudge, thread->tid, thread->ns_tid, NULL);
-		return put_thread(a, thread, err);
+	if (!came) {
+		forget(a, thread->tid);
+		return 0;
 	}
-	a->timer->ops->forget(a->timer, thread->tid);
-	if (a->task)
-		a->task->ops->forget(a->task, thread->tid);
-	if (a->nudge)
-		a->nudge->ops->forget(a->nudge, thread->tid);
-	return 0;
+	arm(a, thread, true);
+	return put_thread(a, thread, err);
 }
 
 /* An event that has done its work would only cost time. */
@@ -196,14 +207,15 @@ static void end_nudges(struct kp_attachment *a)
 
 static int make_clocks(struct kp_attachment *a, struct kp_err *err)
 {
-	const struct kp_clock_plan *plan = a->options.clocks;
-	int r = kp_timer_clock_create(a->map.head, plan->timer_period_ns,
+	const struct kp_clock_plan *plan = &a->plan->clocks;
+	int r = kp_timer_clock_create(a->memory->map.head, a->target.pid, a->target.ns_pid, plan->timer_period_ns,
 				      plan->timer_mode == KP_TIMER_SYSCALL ? 2 : 1, &a->timer, err);
 
 	if (r == 0 && plan->task)
-		r = kp_task_clock_create(a->target.pid, a->signal, plan->task_period_ns, &a->task, err);
+		r = kp_task_clock_create(a->target.pid, a->memory->signal, plan->task_period_ns, &a->task,
+					 err);
 	if (r == 0 && plan->nudge)
-		r = kp_task_clock_create(a->target.pid, a->signal, NUDGE_NS, &a->nudge, err);
+		r = kp_task_clock_create(a->target.pid, a->memory->signal, NUDGE_NS, &a->nudge, err);
 	if (r == 0)
 		r = put_clock(a, a->timer, err);
 	if (r == 0 && a->task)
@@ -211,31 +223,29 @@ static int make_clocks(struct kp_attachment *a, struct kp_err *err)
 	return r;
 }
 
-static void begin(struct kp_attachment *a, const struct kp_attachment_options *options)
+static void begin(struct kp_attachment *a, struct kp_attachment_plan *plan)
 {
-	*a = (struct kp_attachment){ .options = *options, .map.fd = -1, .attached_ns = kp_now_ns() };
+	*a = (struct kp_attachment){ .plan = plan, .attached_ns = kp_now_ns() };
 }
 
-/* Pages of the ring are touched here, so that no handler has to take the faults. */
-static void touch_ring(struct kp_attachment *a)
-{
-	for (uint64_t at = KP_SHM_RING_OFFSET; at < a->map.bytes; at += 4096)
-		__atomic_fetch_or((uint64_t *)(void *)(a->map.data + at), 0, __ATOMIC_RELAXED);
-}
-
-/* After the injection. armed: threads in the table whose timers it armed already. */
-static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t armed, struct kp_err *err)
+/*
+ * After the agent is in the process. armed: threads in the table whose timers it armed already.
+ * parent: 0, or the pid that it was forked from.
+ */
+static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t armed, pid_t parent,
+		 struct kp_err *err)
 {
 	_cleanup_(kp_freep) pid_t *tids = calloc(armed + 1, sizeof(*tids));
-	int r;
+	struct kp_shm_map *map = &a->memory->map;
+	int r = kp_agent_memory_add(a->memory, a, err);
 
+	if (r < 0)
+		return r;
 	a->live = true;
 	a->attached_ns = kp_now_ns();
-	a->signal = a->target.signal;
-	kp_drain_init(&a->drain, a->map.ring, a->map.cell_count, a->map.depth, a->options.writer, complete, a);
-	kp_modules_init(&a->modules, a->target.pid, a->options.writer, a->options.pins);
-	a->modules.skip_base = a->map.base;
-	a->modules.skip_end = a->map.base + a->map.bytes;
+	kp_modules_init(&a->modules, a->target.pid, a->plan->writer, a->plan->pins);
+	a->modules.skip_base = map->base;
+	a->modules.skip_end = map->base + map->bytes;
 	r = tids ? make_clocks(a, err) : kp_fail_nomem(err);
 	for (size_t i = 0; i < armed && r == 0; i++)
 		tids[i] = a->threads.thread[i].tid;
@@ -243,16 +253,22 @@ static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t arm
 		r = kp_timer_clock_adopt(a->timer, mail, tids, armed, err);
 	for (size_t i = 0; i < armed && r == 0; i++)
 		arm(a, &a->threads.thread[i], false);
-	touch_ring(a);
 	heartbeat(a);
 	if (r == 0)
-		r = put_process(a, err);
+		r = put_process(a, parent, err);
 	for (size_t i = 0; i < armed && r == 0; i++)
 		r = put_thread(a, &a->threads.thread[i], err);
-	if (r == 0)
+	if (r == 0 && !parent)
 		r = kp_modules_scan(&a->modules, NULL, err);
 	/* Threads born since the list was made. */
 	return r == 0 ? kp_threads_poll(&a->threads, thread_event, a, err) : r;
+}
+
+/* The mapping becomes memory of the session. */
+static int take_memory(struct kp_attachment *a, struct kp_shm_map *map, struct kp_err *err)
+{
+	return kp_agent_memory_create(map, a->target.signal, a->plan->writer, &a->plan->left, &a->memory,
+				      err);
 }
 
 static int ignore_event(void *ctx, const struct kp_thread *thread, bool came, struct kp_err *err)
@@ -270,14 +286,15 @@ static uint64_t random_below(uint64_t limit)
 	return random % limit;
 }
 
-int kp_attachment_open(struct kp_attachment *a, const struct kp_attachment_options *options,
+int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *attachment_plan,
 		       const struct kp_target *target, struct kp_err *err)
 {
 	_cleanup_(kp_freep) struct kp_mail *mail = NULL;
+	struct kp_shm_map map = { .fd = -1 };
 	struct kp_agent_plan plan;
 	int r;
 
-	begin(a, options);
+	begin(a, attachment_plan);
 	a->target = *target;
 	kp_threads_init(&a->threads, target->pid, target->ns_pid);
 	r = kp_threads_poll(&a->threads, ignore_event, NULL, err);
@@ -291,30 +308,45 @@ int kp_attachment_open(struct kp_attachment *a, const struct kp_attachment_optio
 		mail[i] = (struct kp_mail){ .op = KP_MAIL_ARM,
 					    .tid = (uint32_t)a->threads.thread[i].ns_tid,
 					    .first_ns = 1 + random_below(plan.period_ns) };
-	r = kp_inject(target, &plan, (struct kp_mail_list){ mail, a->threads.count }, &a->map,
-		      &a->stopped_ns, err);
-	return r < 0 ? r : start(a, mail, a->threads.count, err);
+	r = kp_inject(target, &plan, (struct kp_mail_list){ mail, a->threads.count }, &map, &a->stopped_ns,
+		      err);
+	if (r == 0)
+		r = take_memory(a, &map, err);
+	return r < 0 ? r : start(a, mail, a->threads.count, 0, err);
 }
 
-int kp_attachment_launch(struct kp_attachment *a, const struct kp_attachment_options *options,
-			 char *const argv[], void (*before_exec)(void *), void *ctx,
-			 struct kp_err *err)
+int kp_attachment_launch(struct kp_attachment *a, struct kp_attachment_plan *attachment_plan,
+			 char *const argv[], const struct kp_launch_hooks *hooks, struct kp_err *err)
 {
+	struct kp_shm_map map = { .fd = -1 };
 	struct kp_agent_plan plan;
 	struct kp_mail mail;
 	int r;
 
-	begin(a, options);
+	begin(a, attachment_plan);
 	plan = make_plan(a);
 	mail = (struct kp_mail){ .op = KP_MAIL_ARM, .first_ns = 1 + random_below(plan.period_ns) };
-	r = kp_launch(argv, options->signal, &plan, &mail, before_exec, ctx, &a->target, &a->map,
+	r = kp_launch(argv, a->plan->signal, &plan, &mail, hooks, &a->target, &map,
 		      &a->stopped_ns, err);
 	if (r != 0)
+		return r;
+	r = take_memory(a, &map, err);
+	if (r < 0)
 		return r;
 	kp_threads_init(&a->threads, a->target.pid, a->target.ns_pid);
 	/* The main thread is armed; others that were born since are found by start(). */
 	r = kp_threads_add(&a->threads, a->target.pid, err);
-	return r < 0 ? r : start(a, &mail, 1, err);
+	return r < 0 ? r : start(a, &mail, 1, 0, err);
+}
+
+int kp_attachment_fork(struct kp_attachment *a, const struct kp_attachment *parent,
+		       const struct kp_target *target, struct kp_err *err)
+{
+	begin(a, parent->plan);
+	a->target = *target;
+	a->memory = parent->memory;
+	kp_threads_init(&a->threads, target->pid, target->ns_pid);
+	return start(a, NULL, 0, parent->target.pid, err);
 }
 
 /* ---- turns ---- */
@@ -329,25 +361,35 @@ static bool thread_count_changed(const struct kp_attachment *a)
 	return stat(path, &st) != 0 || st.st_nlink != a->threads.count + 2;
 }
 
+static bool threads_are_due(struct kp_attachment *a, uint64_t now)
+{
+	if (a->look_at_threads || now - a->threads_ns >= FULL_POLL_NS)
+		return true;
+	return !a->plan->events && thread_count_changed(a);
+}
+
 static int look_at_threads(struct kp_attachment *a, uint64_t now, uint64_t elapsed_ns, struct kp_err *err)
 {
 	int r;
 
-	if (now - a->full_poll_ns < FULL_POLL_NS && !thread_count_changed(a))
+	if (!threads_are_due(a, now))
 		return 0;
-	a->full_poll_ns = now;
+	a->threads_ns = now;
+	a->look_at_threads = false;
 	/* Before a thread is forgotten its samples must be out of the ring. */
-	r = kp_drain_run(&a->drain, elapsed_ns, false, err);
+	r = kp_drain_run(&a->memory->drain, elapsed_ns, false, err);
 	return r < 0 ? r : kp_threads_poll(&a->threads, thread_event, a, err);
 }
 
 static int look_at_names(struct kp_attachment *a, uint64_t now, struct kp_err *err)
 {
+	bool young = now - a->attached_ns < YOUNG_NS;
 	int r = 0;
 
-	if (now - a->names_ns < NAMES_NS && now - a->attached_ns > YOUNG_NS)
+	if (!a->look_at_names && now - a->names_ns < NAMES_NS && !(young && !a->plan->events))
 		return 0;
 	a->names_ns = now;
+	a->look_at_names = false;
 	for (size_t i = 0; i < a->threads.count && r == 0; i++) {
 		struct kp_thread *thread = &a->threads.thread[i];
 		char comm[sizeof(thread->comm)];
@@ -365,7 +407,7 @@ static uint64_t scan_interval(const struct kp_attachment *a, uint64_t now)
 {
 	uint64_t wanted = a->scan_cost_ns * SCAN_PART;
 
-	if (now - a->attached_ns < YOUNG_NS)
+	if (a->look_at_modules || (!a->plan->events && now - a->attached_ns < YOUNG_NS))
 		return MS;
 	if (wanted < SCAN_MIN_NS)
 		return SCAN_MIN_NS;
@@ -380,6 +422,7 @@ static int look_at_modules(struct kp_attachment *a, uint64_t now, struct kp_err 
 	if (now - a->scan_ns < scan_interval(a, now))
 		return 0;
 	a->scan_ns = now;
+	a->look_at_modules = false;
 	r = kp_modules_scan(&a->modules, NULL, err);
 	a->scan_cost_ns = kp_now_ns() - now;
 	return r;
@@ -392,8 +435,13 @@ static void work_stuck_mail_off(struct kp_attachment *a)
 
 	if (kp_timer_clock_stuck(a->timer, MAIL_PATIENCE_MS) == 0)
 		return;
-	kp_inject_mails(a->target.pid, &a->map, (struct kp_mail_list){ NULL, 0 }, &stopped_ns, NULL);
+	kp_work_off_in_stop(a->target.pid, &a->memory->map, &stopped_ns, NULL);
 	a->stopped_ns += stopped_ns;
+}
+
+bool kp_attachment_is_in_a_hurry(const struct kp_attachment *a)
+{
+	return a->live && ((a->task && a->task->soon) || (a->nudge && a->nudge->soon));
 }
 
 int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_err *err)
@@ -406,12 +454,14 @@ int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_e
 	if (r == 0)
 		r = look_at_names(a, now, err);
 	if (r == 0)
-		r = kp_drain_run(&a->drain, elapsed_ns, false, err);
+		r = kp_drain_run(&a->memory->drain, elapsed_ns, false, err);
 	if (r < 0)
 		return r;
 	a->timer->ops->serve(a->timer);
 	if (a->task)
 		a->task->ops->serve(a->task);
+	if (a->nudge)
+		a->nudge->ops->serve(a->nudge);
 	end_nudges(a);
 	work_stuck_mail_off(a);
 	heartbeat(a);
@@ -420,26 +470,36 @@ int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_e
 
 /* ---- closing ---- */
 
+static void stop_clocks(struct kp_attachment *a)
+{
+	if (a->task)
+		a->task->ops->stop(a->task);
+	if (a->nudge)
+		a->nudge->ops->stop(a->nudge);
+	a->timer->ops->stop(a->timer);
+	for (size_t i = 0; a->plan->events && i < a->threads.count; i++)
+		kp_task_events_remove(a->plan->events, a->threads.thread[i].tid);
+}
+
 int kp_attachment_close(struct kp_attachment *a, uint64_t elapsed_ns, uint64_t *ret_stopped_ns,
 			struct kp_err *err)
 {
-	int r = 0, drained;
+	struct kp_shm_map *map;
+	bool alone;
+	int r, drained;
 
 	*ret_stopped_ns = 0;
 	if (!a->live)
 		return 0;
 	a->live = false;
-	/* Samples of an event are named by its descriptor: what is in the ring goes out first. */
-	kp_drain_run(&a->drain, elapsed_ns, false, NULL);
-	__atomic_store_n(&a->map.head->on, 0, __ATOMIC_RELEASE);
-	kp_drain_run(&a->drain, elapsed_ns, false, NULL);
-	if (a->task)
-		a->task->ops->stop(a->task);
-	if (a->nudge)
-		a->nudge->ops->stop(a->nudge);
-	r = kp_remove(a->target.pid, &a->map, a->map.base, a->map.base + a->map.bytes, a->signal,
+	map = &a->memory->map;
+	alone = a->memory->user_count == 1;
+	if (alone)
+		__atomic_store_n(&map->head->on, 0, __ATOMIC_RELEASE);
+	stop_clocks(a);
+	r = kp_remove(a->target.pid, map, map->base, map->base + map->bytes, a->memory->signal,
 		      ret_stopped_ns, err);
-	drained = kp_drain_run(&a->drain, elapsed_ns, true, r < 0 ? NULL : err);
+	drained = kp_drain_run(&a->memory->drain, elapsed_ns, alone, r < 0 ? NULL : err);
 	return r < 0 ? r : drained;
 }
 
@@ -450,6 +510,10 @@ void kp_attachment_deinit(struct kp_attachment *a)
 	kp_clock_destroy(a->timer);
 	kp_threads_deinit(&a->threads);
 	kp_modules_deinit(&a->modules);
-	kp_shm_map_deinit(&a->map);
-	*a = (struct kp_attachment){ .map.fd = -1 };
+	if (a->memory) {
+		kp_agent_memory_remove(a->memory, a);
+		if (a->memory->user_count == 0)
+			kp_agent_memory_destroy(a->memory);
+	}
+	*a = (struct kp_attachment){ 0 };
 }

@@ -4,9 +4,9 @@
 #include "common/cleanup.h"
 #include "daemon/linux/monotonic.h"
 #include "daemon/linux/proc.h"
-#include "daemon/session/attachment.h"
 #include "daemon/session/raw_sink.h"
 #include "daemon/session/signals.h"
+#include "daemon/session/family.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -23,26 +23,21 @@
 #define TURN_MS 10
 #define YOUNG_TURN_MS 1
 #define YOUNG_NS (30 * MS)
-#define ACTION_CHECK_NS (100 * MS)
-#define SILENCE_NS (1000 * MS)	   /* CPU used without any sample before the handler is looked up */
 
 struct session {
 	const struct kp_session_options *options;
-	struct kp_clock_plan clocks;
+	struct kp_attachment_plan plan;
 	struct kp_raw_sink sink;
 	struct kp_pins *pins;
+	struct kp_task_events *events; /* NULL: not allowed here */
 	struct kp_signals signals;
-	struct kp_attachment attachment;
-	int pidfd;
+	struct kp_family family;
+	int pidfd; /* of the target */
 	pid_t child; /* run: until it is waited for */
 	int exit_status;
 	uint64_t start_ns, deadline_ns;
-	uint64_t cpu_start_ns, cpu_ns; /* of the target: at the start, now */
 	uint64_t own_cpu_start_ns;
-	uint64_t action_check_ns;
-	uint64_t silent_cpu_ns, silent_taken; /* when samples came last */
-	struct kp_raw_end end;	/* sums over the attachments so far */
-	bool reaped;
+	uint64_t children_cpu_ns; /* run: of the program and what it waited for, from the kernel */
 };
 
 __attribute__((format(printf, 2, 3))) static void say(const struct session *s, const char *fmt, ...)
@@ -80,6 +75,12 @@ static void raise_descriptor_limit(void)
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
+}
+
+/* A late turn is a thread that is armed late. The program itself was started before, as it was. */
+static void raise_priority(void)
+{
+	setpriority(PRIO_PROCESS, 0, -10);
 }
 
 /* ---- start ---- */
@@ -122,86 +123,60 @@ static int put_session(struct session *s, struct kp_err *err)
 	return r < 0 ? r : kp_raw_put_session(&s->sink.writer, &record, err);
 }
 
-static struct kp_attachment_options attachment_options(struct session *s)
+static void tree_say(void *ctx, const char *line)
 {
-	uint64_t kept = s->end.lost.kept;
-
-	return (struct kp_attachment_options){
-		.rate_mhz = s->options->rate_mhz,
-		.depth = s->options->depth,
-		.cap = s->options->cap > kept ? s->options->cap - kept : 1,
-		.signal = s->options->signal,
-		.clocks = &s->clocks,
-		.writer = &s->sink.writer,
-		.pins = s->pins,
-	};
-}
-
-/* What a dead kitprof left is removed, then the target is looked at again. */
-static int check_target(struct session *s, pid_t pid, struct kp_target *ret, struct kp_err *err)
-{
-	int r = kp_target_check(pid, s->options->signal, ret, err);
-
-	if (r < 0 || !ret->leftover_base)
-		return r;
-	say(s, "pid %d: removing what a killed kitprof left", (int)pid);
-	r = kp_remove(pid, NULL, ret->leftover_base, ret->leftover_end, 0, NULL, err);
-	return r < 0 ? r : kp_target_check(pid, s->options->signal, ret, err);
-}
-
-static int attach(struct session *s, pid_t pid, struct kp_err *err)
-{
-	struct kp_attachment_options options = attachment_options(s);
-	struct kp_target target;
-	int r = check_target(s, pid, &target, err);
-
-	return r < 0 ? r : kp_attachment_open(&s->attachment, &options, &target, err);
-}
-
-static int launch(struct session *s, struct kp_err *err)
-{
-	struct kp_attachment_options options = attachment_options(s);
-	int r = kp_attachment_launch(&s->attachment, &options, s->options->argv, kp_signals_restore,
-				     &s->signals, err);
-
-	if (r == 0)
-		s->child = s->attachment.target.pid;
-	return r;
+	say(ctx, "%s", line);
 }
 
 static int open_target(struct session *s, struct kp_err *err)
 {
-	pid_t pid = s->options->pid;
-	int r = s->options->argv ? launch(s, err) : attach(s, pid, err);
+	const struct kp_session_options *o = s->options;
+	int r = o->argv ? kp_family_launch(&s->family, o->argv, kp_signals_restore, &s->signals, err)
+			: kp_family_attach(&s->family, o->pid, err);
+	const struct kp_attachment *a;
 
 	if (r != 0)
 		return r;
-	pid = s->attachment.target.pid;
-	s->end.stop_attach_ns = s->attachment.stopped_ns;
-	s->start_ns = s->attachment.attached_ns;
-	s->deadline_ns = s->options->duration_ns ? s->start_ns + s->options->duration_ns : UINT64_MAX;
-	if (kp_proc_cpu_ns(pid, &s->cpu_start_ns))
-		s->cpu_ns = s->silent_cpu_ns = s->cpu_start_ns;
+	a = &s->family.process[0]->attachment;
+	if (o->argv)
+		s->child = a->target.pid;
+	s->start_ns = a->attached_ns;
+	s->deadline_ns = o->duration_ns ? s->start_ns + o->duration_ns : UINT64_MAX;
 	s->own_cpu_start_ns = own_cpu_ns();
-	s->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	s->pidfd = (int)syscall(SYS_pidfd_open, a->target.pid, 0);
 	raise_descriptor_limit();
+	raise_priority();
 	return 0;
 }
 
 static int prepare(struct session *s, struct kp_err *err)
 {
-	int r = kp_clock_choose(s->options->clock, s->options->rate_mhz, &s->clocks, err);
+	const struct kp_session_options *o = s->options;
+	int r = kp_clock_choose(o->clock, o->rate_mhz, &s->plan.clocks, err);
 
 	if (r < 0)
 		return r;
-	if (s->clocks.why[0])
-		say(s, "%s", s->clocks.why);
+	if (s->plan.clocks.why[0])
+		say(s, "%s", s->plan.clocks.why);
 	r = kp_pins_create(&s->pins, err);
 	if (r == 0)
 		r = kp_signals_init(&s->signals, err);
 	if (r == 0)
-		r = kp_raw_sink_open(&s->sink, s->options->raw_path, err);
-	return r < 0 ? r : put_session(s, err);
+		r = kp_raw_sink_open(&s->sink, o->raw_path, err);
+	if (r < 0)
+		return r;
+	/* Without task events /proc is looked at instead, which is slower to notice. */
+	if (kp_task_events_create(&s->events, NULL) < 0)
+		s->events = NULL;
+	s->plan.rate_mhz = o->rate_mhz;
+	s->plan.depth = o->depth;
+	s->plan.signal = o->signal;
+	s->plan.left = o->cap;
+	s->plan.writer = &s->sink.writer;
+	s->plan.pins = s->pins;
+	s->plan.events = s->events;
+	kp_family_init(&s->family, &s->plan, o->follow, tree_say, s);
+	return put_session(s, err);
 }
 
 /* ---- the window ---- */
@@ -212,138 +187,36 @@ static bool has_ended(const struct session *s)
 
 	if (s->pidfd >= 0)
 		return poll(&ended, 1, 0) > 0;
-	return kill(s->attachment.target.pid, 0) != 0 && errno == ESRCH;
-}
-
-/* With two clocks a thread that one of them misses is not sampled whole; most miss both or none. */
-static uint32_t unsampled(const struct kp_attachment *a)
-{
-	uint32_t events = a->task ? a->task->failed : 0;
-
-	return events > a->timer->failed ? events : a->timer->failed;
-}
-
-static void add_attachment(struct session *s, uint64_t stop_ns)
-{
-	struct kp_attachment *a = &s->attachment;
-	struct kp_ring_counts counts;
-
-	kp_ring_count(&a->drain.reader, &counts);
-	s->end.lost.taken += counts.taken;
-	s->end.lost.kept += counts.kept;
-	s->end.lost.dropped_full += counts.dropped_full;
-	s->end.lost.dropped_cap += counts.dropped_cap;
-	s->end.lost.abandoned += counts.abandoned;
-	s->end.lost.bad += counts.bad;
-	s->end.overruns += a->drain.overruns;
-	s->end.threads_seen += (uint32_t)a->threads.seen;
-	s->end.threads_unsampled += unsampled(a);
-	s->end.stop_detach_ns += stop_ns;
-	s->end.stop_attach_ns = s->end.stop_attach_ns > a->stopped_ns ? s->end.stop_attach_ns : a->stopped_ns;
-}
-
-static void close_attachment(struct session *s)
-{
-	struct kp_err err;
-	uint64_t stop_ns;
-
-	if (!s->attachment.live)
-		return;
-	if (kp_attachment_close(&s->attachment, elapsed_ns(s), &stop_ns, &err) < 0)
-		say(s, "warning: %s", err.text);
-	add_attachment(s, stop_ns);
-	kp_attachment_deinit(&s->attachment);
-}
-
-/*
- * The signal is not caught any more: either the program is another one now (exec), which gets the
- * agent anew, or the target has taken the signal away.
- */
-static enum kp_raw_end_why handler_lost(struct session *s)
-{
-	pid_t pid = s->attachment.target.pid;
-	bool was_exec = !kp_is_injected(pid, s->attachment.map.base);
-	struct kp_err err;
-
-	if (has_ended(s))
-		return 0;
-	close_attachment(s);
-	if (!was_exec)
-		return KP_RAW_END_HANDLER;
-	if (attach(s, pid, &err) == 0)
-		return 0;
-	say(s, "pid %d has executed another program, which cannot be profiled: %s", (int)pid, err.text);
-	return KP_RAW_END_HANDLER;
-}
-
-/* A handler of the target's own in place of ours shows only in that no samples come. */
-static bool is_silent(struct session *s, uint64_t taken)
-{
-	const struct kp_shm_head *head = s->attachment.map.head;
-	uint64_t signals = taken + __atomic_load_n(&head->user_ticks, __ATOMIC_RELAXED) +
-			   __atomic_load_n(&head->foreign, __ATOMIC_RELAXED);
-
-	if (signals != s->silent_taken || s->cpu_ns < s->silent_cpu_ns) {
-		s->silent_taken = signals;
-		s->silent_cpu_ns = s->cpu_ns;
-		return false;
-	}
-	return s->cpu_ns - s->silent_cpu_ns > SILENCE_NS;
-}
-
-static enum kp_raw_end_why check_handler(struct session *s, uint64_t taken)
-{
-	struct kp_attachment *a = &s->attachment;
-	struct kp_proc_status status;
-	bool ours;
-
-	if (kp_now_ns() - s->action_check_ns < ACTION_CHECK_NS &&
-	    kp_now_ns() - a->attached_ns > YOUNG_NS)
-		return 0;
-	s->action_check_ns = kp_now_ns();
-	if (kp_proc_status(a->target.pid, a->target.pid, &status, NULL) < 0)
-		return 0;
-	if (!(status.sig_caught & kp_signal_bit(a->signal)) && status.state != 'Z')
-		return handler_lost(s);
-	if (!is_silent(s, taken))
-		return 0;
-	s->silent_cpu_ns = s->cpu_ns;
-	if (kp_handler_is_ours(a->target.pid, &a->map, a->signal, &ours, NULL) == 0 && !ours)
-		return handler_lost(s);
-	return 0;
-}
-
-static bool is_full(const struct session *s, const struct kp_ring_counts *counts)
-{
-	return counts->dropped_cap > 0 || s->end.lost.kept + counts->kept >= s->options->cap;
+	return kill(s->family.process[0]->pid, 0) != 0 && errno == ESRCH;
 }
 
 /* What the turn found; 0: the window goes on. */
 static enum kp_raw_end_why look_around(struct session *s)
 {
 	struct kp_ring_counts counts;
-	uint64_t cpu_ns;
 
-	kp_ring_count(&s->attachment.drain.reader, &counts);
-	if (is_full(s, &counts))
+	kp_family_count(&s->family, &counts);
+	if (s->plan.left == 0 || counts.dropped_cap > 0)
 		return KP_RAW_END_FULL;
 	if (has_ended(s))
 		return KP_RAW_END_TARGET;
-	if (kp_proc_cpu_ns(s->attachment.target.pid, &cpu_ns) && cpu_ns > s->cpu_ns)
-		s->cpu_ns = cpu_ns;
 	if (kp_now_ns() >= s->deadline_ns)
 		return KP_RAW_END_TIME;
-	return check_handler(s, counts.taken);
+	return s->family.target_lost ? KP_RAW_END_HANDLER : 0;
 }
 
-/* Until the target ends, a signal comes, or the turn's time is over. */
+/*
+ * Until the target ends, a signal comes, something is born or loaded, or the turn's time is over.
+ * True when kitprof was told to end.
+ */
 static bool wait_turn(struct session *s)
 {
-	struct pollfd fds[2] = { { .fd = s->signals.fd, .events = POLLIN },
-				 { .fd = s->pidfd, .events = POLLIN } };
-	bool young = kp_now_ns() - s->attachment.attached_ns < YOUNG_NS;
+	struct pollfd fds[3] = { { .fd = s->signals.fd, .events = POLLIN },
+				 { .fd = s->pidfd, .events = POLLIN },
+				 { .fd = s->events ? kp_task_events_fd(s->events) : -1, .events = POLLIN } };
+	bool hurry = kp_family_is_in_a_hurry(&s->family) || (!s->events && elapsed_ns(s) < YOUNG_NS);
 
-	poll(fds, 2, young ? YOUNG_TURN_MS : TURN_MS);
+	poll(fds, 3, hurry ? YOUNG_TURN_MS : TURN_MS);
 	return fds[0].revents && kp_signals_read(&s->signals, s->child);
 }
 
@@ -355,8 +228,7 @@ static enum kp_raw_end_why window(struct session *s)
 	while (!why) {
 		bool told = wait_turn(s);
 
-		if (kp_attachment_turn(&s->attachment, elapsed_ns(s), &err) < 0 ||
-		    kp_raw_sink_flush(&s->sink, &err) < 0) {
+		if (kp_family_turn(&s->family, elapsed_ns(s), &err) < 0 || kp_raw_sink_flush(&s->sink, &err) < 0) {
 			say(s, "warning: %s; the window ends here", err.text);
 			why = KP_RAW_END_SIGNAL;
 		}
@@ -370,30 +242,45 @@ static enum kp_raw_end_why window(struct session *s)
 
 /* ---- the end ---- */
 
-/* The kernel's own sum, which a zombie still has. */
+static uint64_t timeval_ns(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000;
+}
+
+/* The kernel's own sums know also what was too short for us to see. */
 static void reap(struct session *s)
 {
 	struct rusage usage;
 
-	kp_proc_cpu_ns(s->child, &s->cpu_ns);
+	kp_proc_cpu_ns(s->child, &s->family.process[0]->cpu_ns);
 	while (wait4(s->child, &s->exit_status, 0, &usage) < 0 && errno == EINTR)
 		;
+	s->children_cpu_ns = timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime);
 	s->child = 0;
-	s->end.exit_status = (uint32_t)s->exit_status;
+	s->family.sums.exit_status = (uint32_t)s->exit_status;
+}
+
+/* The greater of what was watched and what the kernel says of a program that was waited for. */
+static uint64_t cpu_of_window_ns(const struct session *s)
+{
+	uint64_t watched = kp_family_cpu_ns(&s->family);
+
+	return s->options->follow && s->children_cpu_ns > watched ? s->children_cpu_ns : watched;
 }
 
 static int finish(struct session *s, enum kp_raw_end_why why, struct kp_err *err)
 {
+	struct kp_raw_end *end = &s->family.sums;
 	int r;
 
-	s->end.window_ns = elapsed_ns(s);
-	s->end.own_cpu_ns = own_cpu_ns() - s->own_cpu_start_ns;
-	s->end.why = why;
-	close_attachment(s);
+	end->window_ns = elapsed_ns(s);
+	end->own_cpu_ns = own_cpu_ns() - s->own_cpu_start_ns;
+	end->why = why;
+	kp_family_close(&s->family, end->window_ns);
 	if (s->child && why == KP_RAW_END_TARGET)
 		reap(s);
-	s->end.cpu_ns = s->cpu_ns - s->cpu_start_ns;
-	r = kp_raw_put_end(&s->sink.writer, &s->end, err);
+	end->cpu_ns = cpu_of_window_ns(s);
+	r = kp_raw_put_end(&s->sink.writer, end, err);
 	if (r == 0)
 		r = kp_raw_sink_flush(&s->sink, err);
 	return r;
@@ -401,8 +288,10 @@ static int finish(struct session *s, enum kp_raw_end_why why, struct kp_err *err
 
 static void deinit(struct session *s)
 {
-	close_attachment(s);
-	kp_attachment_deinit(&s->attachment);
+	if (s->family.plan)
+		kp_family_close(&s->family, elapsed_ns(s));
+	kp_family_deinit(&s->family);
+	kp_task_events_destroy(s->events);
 	kp_raw_sink_close(&s->sink);
 	kp_signals_deinit(&s->signals);
 	kp_pins_destroy(s->pins);
@@ -439,7 +328,7 @@ int kp_session_run(const struct kp_session_options *options, struct kp_session_r
 	if (!s)
 		return kp_fail_nomem(err);
 	s->options = options;
-	s->pidfd = s->sink.fd = s->signals.fd = s->attachment.map.fd = -1;
+	s->pidfd = s->sink.fd = s->signals.fd = -1;
 	r = run(s, ret, err);
 	deinit(s);
 	free(s);

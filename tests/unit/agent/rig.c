@@ -5,6 +5,7 @@
 #include "rig.h"
 
 #include "agent/syscall.h"
+#include "proto/mailbox.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -107,7 +108,6 @@ static void fill_head(struct kp_shm_head *head, uint32_t depth)
 	head->depth = depth;
 	head->period_ns = 4100000;
 	head->timer_mode = KP_TIMER_ALL;
-	head->pid = (uint32_t)getpid();
 	head->lease = 1000000;
 	head->on = 1;
 }
@@ -352,18 +352,25 @@ void rig_call_handler(struct rig *rig, const siginfo_t *info, const struct kp_re
 
 /* ---- mail ---- */
 
+struct kp_mail *rig_post_to(struct rig *rig, pid_t pid, enum kp_mail_op op, uint32_t tid,
+			    int32_t timer_id)
+{
+	struct kp_mail mail = { .op = op,
+				.pid = (uint32_t)pid,
+				.tid = tid,
+				.timer_id = timer_id,
+				.first_ns = 1000000 };
+	uint32_t slot = kp_mailbox_post(rig->head, &mail);
+
+	if (slot == KP_MAILBOX_NONE)
+		abort();
+	rig->head->mail[slot].result = 1;
+	return &rig->head->mail[slot];
+}
+
 struct kp_mail *rig_post(struct rig *rig, enum kp_mail_op op, uint32_t tid, int32_t timer_id)
 {
-	uint32_t posted = rig->head->mail_posted;
-	struct kp_mail *mail = &rig->head->mail[posted % KP_MAIL_SLOTS];
-
-	mail->op = op;
-	mail->tid = tid;
-	mail->timer_id = timer_id;
-	mail->result = 1;
-	mail->first_ns = 1000000;
-	__atomic_store_n(&rig->head->mail_posted, posted + 1, __ATOMIC_RELEASE);
-	return mail;
+	return rig_post_to(rig, getpid(), op, tid, timer_id);
 }
 
 static void *enter_call(void *arg)

@@ -71,5 +71,9 @@ void rig_burn(uint32_t frames, bool (*done)(void *arg), void *arg);
 /* Posts a mail; returns its slot, to look at the result. */
 struct kp_mail *rig_post(struct rig *rig, enum kp_mail_op op, uint32_t tid, int32_t timer_id);
 
+/* The same for another process. */
+struct kp_mail *rig_post_to(struct rig *rig, pid_t pid, enum kp_mail_op op, uint32_t tid,
+			    int32_t timer_id);
+
 /* Enters kp_agent_call() on a thread of its own, which stays there for ever. */
 void rig_call(struct rig *rig);

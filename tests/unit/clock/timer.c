@@ -4,11 +4,14 @@
  */
 #include "common/cleanup.h"
 #include "daemon/clock/clock.h"
+#include "proto/mailbox.h"
 #include "tests/support/test.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define PERIOD UINT64_C(1000000)
+#define NS_PID 77 /* the process in its own pid namespace */
 
 static struct kp_shm_head head;
 static struct kp_clock *clock_;
@@ -17,7 +20,7 @@ static struct kp_err err;
 static void begin(void)
 {
 	memset(&head, 0, sizeof(head));
-	cr_assert_eq(kp_timer_clock_create(&head, PERIOD, 1, &clock_, &err), 0);
+	cr_assert_eq(kp_timer_clock_create(&head, getpid(), NS_PID, PERIOD, 1, &clock_, &err), 0);
 }
 
 static uint32_t waiting(void)
@@ -30,13 +33,17 @@ static uint32_t work_off(uint32_t n, int32_t result)
 {
 	uint32_t done = 0;
 
-	for (; done < n && waiting(); done++) {
-		struct kp_mail *mail = &head.mail[head.mail_done % KP_MAIL_SLOTS];
+	for (uint32_t slot; done < n; done++) {
+		struct kp_mail *mail;
 
+		slot = kp_mailbox_take(&head, 0, NS_PID);
+		if (slot == KP_MAILBOX_NONE)
+			break;
+		mail = &head.mail[slot];
 		mail->result = result;
 		if (mail->op == KP_MAIL_ARM)
 			mail->timer_id = (int32_t)mail->tid + 1000;
-		head.mail_done++;
+		kp_mailbox_done(&head, slot);
 	}
 	return done;
 }
@@ -87,8 +94,8 @@ Test(timer, timer_of_a_thread_that_ended_is_deleted)
 	clock_->ops->serve(clock_);
 	clock_->ops->forget(clock_, 500);
 	cr_assert_eq(waiting(), 1);
-	cr_assert_eq(head.mail[1].op, KP_MAIL_DISARM);
-	cr_assert_eq(head.mail[1].timer_id, 1005);
+	cr_assert_eq(head.mail[0].op, KP_MAIL_DISARM);
+	cr_assert_eq(head.mail[0].timer_id, 1005);
 	cr_assert_eq(clock_->ops->owner(clock_, 5), 0);
 	clock_->ops->forget(clock_, 500);
 	cr_assert_eq(waiting(), 1);
@@ -154,18 +161,52 @@ Test(timer, those_armed_with_the_injection_are_known)
 	kp_clock_destroy(clock_);
 }
 
-Test(timer, unanswered_requests_are_stuck)
+Test(timer, thread_that_ended_before_it_was_armed_takes_its_request_back)
 {
 	begin();
-	arm(1, 1);
-	cr_assert_eq(kp_timer_clock_stuck(clock_, 60000), 0);
-	cr_assert_not(kp_timer_clock_is_settled(clock_, 1));
-	while (kp_timer_clock_stuck(clock_, 1) == 0)
-		; /* for a millisecond */
+	arm(500, 5);
+	clock_->ops->forget(clock_, 500);
+	cr_assert_eq(waiting(), 0);
+	cr_assert_eq(head.mail[0].state, KP_MAIL_EMPTY);
+	kp_clock_destroy(clock_);
+}
+
+Test(timer, thread_that_ended_while_it_was_armed_leaves_no_timer)
+{
+	uint32_t slot;
+
+	begin();
+	arm(500, 5);
+	slot = kp_mailbox_take(&head, 0, NS_PID);
+	clock_->ops->forget(clock_, 500);
+	head.mail[slot].timer_id = 1005;
+	kp_mailbox_done(&head, slot);
+	clock_->ops->serve(clock_);
+	cr_assert_eq(head.mail[0].op, KP_MAIL_DISARM);
+	cr_assert_eq(head.mail[0].timer_id, 1005);
 	work_off(1, 0);
 	clock_->ops->serve(clock_);
+	cr_assert_eq(head.mail[0].state, KP_MAIL_EMPTY);
+	cr_assert_eq(clock_->ops->owner(clock_, 5), 0);
+	kp_clock_destroy(clock_);
+}
+
+Test(timer, request_of_a_thread_that_runs_unanswered_is_stuck)
+{
+	pid_t me = gettid(), asleep = 1; /* another process's: its CPU time is not to be had */
+
+	begin();
+	arm(asleep, 5);
+	arm(me, 6);
+	cr_assert_eq(kp_timer_clock_stuck(clock_, 60000), 0);
+	cr_assert_not(kp_timer_clock_is_settled(clock_, me));
+	while (kp_timer_clock_stuck(clock_, 1) == 0)
+		; /* for a millisecond of CPU time */
+	cr_assert_eq(kp_timer_clock_stuck(clock_, 1), 1);
+	work_off(2, 0);
+	clock_->ops->serve(clock_);
 	cr_assert_eq(kp_timer_clock_stuck(clock_, 0), 0);
-	cr_assert(kp_timer_clock_is_settled(clock_, 1));
+	cr_assert(kp_timer_clock_is_settled(clock_, me));
 	cr_assert(kp_timer_clock_is_settled(clock_, 99));
 	kp_clock_destroy(clock_);
 }

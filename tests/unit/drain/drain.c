@@ -28,6 +28,8 @@ static int put(void *ctx, const void *data, size_t n, struct kp_err *e)
 
 static struct kp_raw_writer writer = { .write = put };
 
+static uint64_t left;
+
 static int complete(void *ctx, const struct kp_ring_record *record, struct kp_raw_sample *sample,
 		    struct kp_err *e)
 {
@@ -43,7 +45,8 @@ static void begin(void)
 	cr_assert_leq(kp_ring_bytes(CELLS, DEPTH), sizeof(memory));
 	kp_ring_format(ring, CELLS, DEPTH, 1000);
 	cr_assert_eq(kp_raw_put_header(&writer, &err), 0);
-	kp_drain_init(&drain, ring, CELLS, DEPTH, &writer, complete, NULL);
+	left = UINT64_MAX;
+	kp_drain_init(&drain, ring, CELLS, DEPTH, &writer, &left, complete, NULL);
 }
 
 /* Claims a place and fills it in; published by the caller. */

@@ -27,7 +27,7 @@ static uint64_t code(uint32_t function, uint32_t offset)
 
 static void process(uint32_t pid, const char *comm, const char *exe)
 {
-	struct kp_raw_process r = { pid, kp_raw_string(comm), kp_raw_string(exe) };
+	struct kp_raw_process r = { pid, 0, kp_raw_string(comm), kp_raw_string(exe) };
 
 	cr_assert_eq(kp_raw_put_process(&raw->writer, &r, &err), 0);
 }

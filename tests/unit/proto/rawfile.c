@@ -48,6 +48,7 @@ static const struct kp_raw_session session = {
 	.creator = { "kitprof 0.1.0", 13 },
 };
 static const struct kp_raw_process process = {
+	.parent = 4711,
 	.pid = 100,
 	.comm = { "pro;g", 5 },
 	.exe = { "/opt/a b/prog", 13 },
@@ -223,6 +224,7 @@ static void expect_record(const struct kp_raw_record *r, int i)
 		break;
 	case KP_RAW_PROCESS:
 		cr_assert_eq(r->process.pid, process.pid);
+		cr_assert_eq(r->process.parent, process.parent);
 		cr_assert(same_string(r->process.comm, process.comm));
 		cr_assert(same_string(r->process.exe, process.exe));
 		break;

@@ -1,0 +1,82 @@
+/* One mapping of the agent, and who has it: agent_memory.h. Daemon, session loop. */
+#include "daemon/session/agent_memory.h"
+
+#include "daemon/session/attachment.h"
+
+#include <stdlib.h>
+
+/* The process that a record is from: the one whose clock has that origin. */
+static int complete(void *ctx, const struct kp_ring_record *record, struct kp_raw_sample *sample,
+		    struct kp_err *err)
+{
+	struct kp_agent_memory *memory = ctx;
+
+	for (size_t i = 0; i < memory->user_count; i++) {
+		pid_t tid = kp_attachment_owner(memory->user[i], record);
+
+		if (tid)
+			return kp_attachment_complete(memory->user[i], record, tid, sample, err);
+	}
+	/* A signal whose siginfo was lost, or a thread that nobody heard of. */
+	return kp_attachment_complete(memory->user[0], record, 0, sample, err);
+}
+
+/* Pages of the ring are touched here, so that no handler has to take the faults. */
+static void touch_ring(struct kp_shm_map *map)
+{
+	for (uint64_t at = KP_SHM_RING_OFFSET; at < map->bytes; at += 4096)
+		__atomic_fetch_or((uint64_t *)(void *)(map->data + at), 0, __ATOMIC_RELAXED);
+}
+
+int kp_agent_memory_create(struct kp_shm_map *map, int signal, struct kp_raw_writer *writer,
+			   uint64_t *left, struct kp_agent_memory **ret, struct kp_err *err)
+{
+	struct kp_agent_memory *memory = calloc(1, sizeof(*memory));
+
+	if (!memory) {
+		kp_shm_map_deinit(map);
+		return kp_fail_nomem(err);
+	}
+	memory->map = *map;
+	*map = (struct kp_shm_map){ .fd = -1 };
+	memory->signal = signal;
+	kp_drain_init(&memory->drain, memory->map.ring, memory->map.cell_count, memory->map.depth, writer,
+		      left, complete, memory);
+	touch_ring(&memory->map);
+	*ret = memory;
+	return 0;
+}
+
+void kp_agent_memory_destroy(struct kp_agent_memory *memory)
+{
+	if (!memory)
+		return;
+	kp_shm_map_deinit(&memory->map);
+	free(memory->user);
+	free(memory);
+}
+
+int kp_agent_memory_add(struct kp_agent_memory *memory, struct kp_attachment *user, struct kp_err *err)
+{
+	if (memory->user_count == memory->user_room) {
+		size_t room = memory->user_room ? memory->user_room * 2 : 4;
+		struct kp_attachment **grown = reallocarray(memory->user, room, sizeof(*grown));
+
+		if (!grown)
+			return kp_fail_nomem(err);
+		memory->user = grown;
+		memory->user_room = room;
+	}
+	memory->user[memory->user_count++] = user;
+	return 0;
+}
+
+void kp_agent_memory_remove(struct kp_agent_memory *memory, struct kp_attachment *user)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < memory->user_count; i++)
+		if (memory->user[i] != user)
+			memory->user[kept++] = memory->user[i];
+	memory->user_count = kept;
+}

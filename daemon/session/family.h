@@ -1,0 +1,66 @@
+/*
+ * Private to session/: the processes of a session, from the target down: forks, execs and ends are
+ * followed. Session loop.
+ */
+#pragma once
+
+#include "common/err.h"
+#include "daemon/session/attachment.h"
+#include "proto/rawfile.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kp_process {
+	pid_t pid;
+	struct kp_attachment attachment; /* live or not */
+	uint64_t cpu_start_ns, cpu_ns;	 /* at the start of its part of the window, and now */
+	uint64_t silent_cpu_ns, silent_samples; /* when samples came last */
+	uint64_t action_check_ns;
+	uint64_t try_again_ns; /* an image that could not be attached to yet; 0: no */
+	bool look_for_children; /* some may have been forked before it was watched */
+	bool refused; /* its image cannot be sampled */
+	bool ended;
+};
+
+/* Takes a line about what goes on. */
+typedef void (*kp_family_say_fn)(void *ctx, const char *line);
+
+struct kp_family {
+	struct kp_attachment_plan *plan;
+	bool follow; /* children of the target too */
+	struct kp_process **process; /* [0] is the target */
+	size_t count, room;
+	bool target_lost; /* the target took the signal for itself, or became what cannot be sampled */
+	struct kp_raw_end sums; /* over what has ended */
+	uint64_t cpu_of_ended_ns;
+	uint32_t refused; /* images that could not be sampled */
+	kp_family_say_fn say;
+	void *ctx;
+};
+
+void kp_family_init(struct kp_family *family, struct kp_attachment_plan *plan, bool follow,
+		  kp_family_say_fn say, void *ctx);
+
+/* The target: attached to, or started (results as kp_attachment_launch()). */
+int kp_family_attach(struct kp_family *family, pid_t pid, struct kp_err *err);
+int kp_family_launch(struct kp_family *family, char *const argv[], void (*before_exec)(void *), void *ctx,
+		   struct kp_err *err);
+
+/* One turn over all processes. */
+int kp_family_turn(struct kp_family *family, uint64_t elapsed_ns, struct kp_err *err);
+
+/* Whether the next turn should come within a millisecond. */
+bool kp_family_is_in_a_hurry(const struct kp_family *family);
+
+/* Samples written and lost so far. */
+void kp_family_count(const struct kp_family *family, struct kp_ring_counts *ret);
+
+/* CPU time of all processes in the window so far. */
+uint64_t kp_family_cpu_ns(const struct kp_family *family);
+
+/* Takes the agent out of all of them. Problems are said. family->sums is complete then. */
+void kp_family_close(struct kp_family *family, uint64_t elapsed_ns);
+
+void kp_family_deinit(struct kp_family *family);

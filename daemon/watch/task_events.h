@@ -1,0 +1,48 @@
+/*
+ * What the kernel says at once of a target's tasks: births, deaths, execs and new executable
+ * mappings, from a dummy perf event per thread. Needs no more rights than the task-clock event.
+ * Runs in the session loop; nothing of it is in the target.
+ */
+#pragma once
+
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum kp_task_event_type {
+	KP_TASK_FORK, /* a thread (pid == parent_pid) or a process was born */
+	KP_TASK_EXIT, /* a thread ended */
+	KP_TASK_EXEC, /* a process runs another program now */
+	KP_TASK_NAME, /* a thread was renamed */
+	KP_TASK_MMAP, /* something was mapped executable */
+	KP_TASK_LOST, /* records were lost: look at /proc */
+};
+
+struct kp_task_event {
+	enum kp_task_event_type type;
+	pid_t pid, tid;
+	pid_t parent_pid, parent_tid; /* FORK */
+};
+
+typedef int (*kp_task_event_fn)(void *ctx, const struct kp_task_event *event, struct kp_err *err);
+
+struct kp_task_events;
+
+/* -KP_ESYSTEM with the reason where the kernel does not allow it. */
+int kp_task_events_create(struct kp_task_events **ret, struct kp_err *err);
+void kp_task_events_destroy(struct kp_task_events *events);
+
+/* Watches a thread, once. -KP_EGONE when it has ended; > 0 (KP_TASK_EVENTS_FULL): too many threads. */
+enum { KP_TASK_EVENTS_FULL = 1 };
+int kp_task_events_add(struct kp_task_events *events, pid_t tid, struct kp_err *err);
+void kp_task_events_remove(struct kp_task_events *events, pid_t tid);
+
+/* Readable (poll POLLIN) when there is something to read. */
+int kp_task_events_fd(const struct kp_task_events *events);
+
+/* Hands out what has come. The callback may add and remove threads. */
+int kp_task_events_read(struct kp_task_events *events, kp_task_event_fn fn, void *ctx,
+			struct kp_err *err);
