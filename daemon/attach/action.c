@@ -2,6 +2,7 @@
 #include "daemon/attach/inject.h"
 
 #include "common/cleanup.h"
+#include "daemon/attach/agent_call.h"
 #include "daemon/attach/helper.h"
 #include "daemon/attach/stop.h"
 #include "daemon/linux/maps.h"
@@ -28,11 +29,13 @@ static int action_helper(void *memory, int *ret_fd, struct kp_err *err)
 	(void)ret_fd;
 	if (r < 0)
 		return r;
-	r = kp_stop_syscall(&stop, SYS_rt_sigaction, args, &result, err);
+	r = kp_agent_is_there(&stop, job->map->base, err);
+	if (r == 0)
+		r = kp_stop_syscall(&stop, SYS_rt_sigaction, args, &result, err);
 	kp_stop_end(&stop);
 	if (r == 0 && result < 0)
-		r = kp_fail(err, KP_ESYSTEM, "pid %d: rt_sigaction in the target failed: %s", (int)job->pid,
-			    strerror((int)-result));
+		r = kp_fail(err, KP_ESYSTEM, "pid %d: rt_sigaction in the target failed: %s",
+			    (int)job->pid, strerror((int)-result));
 	memcpy(&job->handler, job->map->data + KP_SHM_STACK_OFFSET, sizeof(job->handler));
 	return r;
 }

@@ -5,15 +5,32 @@
 #include "proto/mailbox.h"
 
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #define COLLECT_TRIES 200 /* of 0.1 ms */
+
+int kp_agent_is_there(struct kp_stop *stop, uint64_t base, struct kp_err *err)
+{
+	struct kp_shm_head head;
+	struct iovec local = { &head, sizeof(head) };
+	struct iovec remote = { (void *)(uintptr_t)(base + KP_SHM_HEAD_OFFSET), sizeof(head) };
+
+	if (process_vm_readv(stop->tid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof(head) &&
+	    head.magic == KP_SHM_MAGIC && head.base == base)
+		return 0;
+	return kp_fail(err, KP_EGONE, "pid %d executes another program now", (int)stop->pid);
+}
 
 /* One run of the agent's entry. Its address comes from our own copy of the blob. */
 static int run_agent(struct kp_stop *stop, struct kp_shm_map *map, struct kp_err *err)
 {
 	struct kp_agent_header header;
+	int r;
 
+	r = kp_agent_is_there(stop, map->base, err);
+	if (r < 0)
+		return r;
 	memcpy(&header, kp_agent_blob, sizeof(header));
 	return kp_stop_call(stop, map->base + header.call_off,
 			    map->base + KP_SHM_STACK_OFFSET + KP_SHM_STACK_BYTES, map->head, err);

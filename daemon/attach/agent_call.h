@@ -7,6 +7,12 @@
 #include <stddef.h>
 
 /*
+ * -KP_EGONE where the agent's mapping is not at base in the stopped thread's program: it has exec'd
+ * since it was looked at, and what is at that address is its own.
+ */
+int kp_agent_is_there(struct kp_stop *stop, uint64_t base, struct kp_err *err);
+
+/*
  * Posts the mails for the stopped thread's process, runs the agent until they are done, writes the
  * results back. Other mail for that process that waits in the box is worked off too; its results
  * stay in its slots. ns_pid: the process in its own pid namespace.

@@ -36,11 +36,12 @@ static inline void kp_inject_job_destroyp(struct kp_inject_job **job)
 }
 
 /* All steps in a stopped thread; undone on failure. *ret_fd: the memfd. */
-int kp_inject_into(struct kp_stop *stop, struct kp_inject_job *job, int *ret_fd, struct kp_err *err);
+int kp_inject_into(struct kp_stop *stop, struct kp_inject_job *job, int *ret_fd,
+		   struct kp_err *err);
 
 /*
  * Deletes all timers of ours and gives the signal's action back, in a stopped thread. map may be
  * NULL: then every deletion is a remote system call of its own.
  */
-int kp_disarm(struct kp_stop *stop, struct kp_shm_map *map, pid_t ns_pid, uint64_t base,
-	      int signal, struct kp_err *err);
+int kp_disarm(struct kp_stop *stop, struct kp_shm_map *map, pid_t ns_pid, uint64_t base, int signal,
+	      struct kp_err *err);

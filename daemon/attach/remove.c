@@ -136,8 +136,8 @@ static int restore_action(struct kp_stop *stop, uint64_t base, int signal, struc
 	return remote_sigaction(stop, signal, back, 0, err);
 }
 
-int kp_disarm(struct kp_stop *stop, struct kp_shm_map *map, pid_t ns_pid, uint64_t base,
-	      int signal, struct kp_err *err)
+int kp_disarm(struct kp_stop *stop, struct kp_shm_map *map, pid_t ns_pid, uint64_t base, int signal,
+	      struct kp_err *err)
 {
 	int r = delete_timers(stop, map, ns_pid, err);
 
@@ -232,7 +232,9 @@ static int disarm_stop(struct remove_job *job, struct kp_err *err)
 
 	if (r < 0)
 		return r;
-	r = leave_agent(&stop, job, err);
+	r = kp_agent_is_there(&stop, job->base, err);
+	if (r == 0)
+		r = leave_agent(&stop, job, err);
 	if (r == 0)
 		r = find_signal(&stop, job, err);
 	if (r == 0)
@@ -245,12 +247,14 @@ static int unmap_stop(struct remove_job *job, struct kp_err *err)
 {
 	uint64_t args[6] = { job->base, job->end - job->base };
 	struct kp_stop stop;
-	int64_t result;
+	int64_t result = 0;
 	int r = kp_stop_any(&stop, job->pid, err);
 
 	if (r < 0)
 		return r;
-	r = kp_stop_syscall(&stop, SYS_munmap, args, &result, err);
+	r = kp_agent_is_there(&stop, job->base, err);
+	if (r == 0)
+		r = kp_stop_syscall(&stop, SYS_munmap, args, &result, err);
 	job->stopped_ns += kp_stop_end(&stop);
 	if (r == 0 && result < 0)
 		r = kp_fail(err, KP_ESYSTEM, "pid %d: munmap in the target failed: %s",
@@ -296,7 +300,9 @@ int kp_remove(pid_t pid, struct kp_shm_map *map, uint64_t base, uint64_t end, in
 
 	if (!job)
 		return kp_fail_nomem(err);
-	*job = (struct remove_job){ .pid = pid, .map = map, .base = base, .end = end, .signal = signal };
+	*job = (struct remove_job){
+		.pid = pid, .map = map, .base = base, .end = end, .signal = signal
+	};
 	if (kp_proc_status(pid, pid, &status, NULL) == 0)
 		job->ns_pid = status.ns_tid;
 	r = kp_is_injected(pid, base) ? kp_helper_run(remove_helper, job, NULL, err) : 0;

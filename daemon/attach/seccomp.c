@@ -60,7 +60,7 @@ static int judge(struct kp_stop *stop, const struct sock_filter *program, size_t
 	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
 		struct seccomp_data data = { .nr = needs[i].nr,
 					     .arch = kp_cpu_audit_arch(),
-					     .instruction_pointer = stop->insn };
+					     .instruction_pointer = stop->vdso.syscall };
 		uint32_t action;
 
 		memcpy(data.args, needs[i].args, sizeof(needs[i].args));

@@ -9,7 +9,6 @@
 
 #include "common/cleanup.h"
 #include "daemon/attach/rseq.h"
-#include "daemon/attach/vdso.h"
 #include "daemon/linux/monotonic.h"
 #include "daemon/linux/proc.h"
 
@@ -160,6 +159,12 @@ static int take_state(struct kp_stop *stop, struct kp_err *err)
 			    (int)stop->pid);
 		goto fail;
 	}
+	/* It may have exec'd since it was looked at; what was known of its memory is void then. */
+	if (!kp_vdso_is_current(stop->pid, stop->tid, &stop->vdso)) {
+		r = kp_vdso_find(stop->pid, stop->tid, &stop->vdso, err);
+		if (r < 0)
+			goto fail;
+	}
 	r = block_signals(stop, err);
 	if (r < 0)
 		goto fail;
@@ -204,7 +209,7 @@ int kp_stop_begin(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err
 	int r;
 
 	*stop = (struct kp_stop){ .pid = pid, .tid = tid };
-	r = kp_vdso_syscall(pid, tid, &stop->insn, err);
+	r = kp_vdso_find(pid, tid, &stop->vdso, err);
 	if (r == 0)
 		r = seize(stop, err);
 	if (r < 0)
@@ -226,11 +231,7 @@ int kp_stop_adopt(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err
 		r = resume(stop, PTRACE_CONT, 0, err);
 	if (r == 0)
 		r = wait_interrupted(stop, KP_STOP_TIMEOUT_MS, err);
-	if (r == 0)
-		r = kp_vdso_syscall(pid, tid, &stop->insn, err);
-	if (r < 0)
-		return r;
-	return take_state(stop, err);
+	return r < 0 ? r : take_state(stop, err);
 }
 
 #define RANK_NEVER -1
@@ -354,7 +355,7 @@ int kp_stop_syscall(struct kp_stop *stop, long nr, const uint64_t args[6], int64
 	struct kp_cpu_regs regs = stop->saved;
 	int r;
 
-	kp_cpu_set_syscall(&regs, stop->insn, nr, args);
+	kp_cpu_set_syscall(&regs, stop->vdso.syscall, nr, args);
 	r = set_regs(stop, &regs, err);
 	if (r == 0)
 		r = to_syscall_stop(stop, err); /* entry */

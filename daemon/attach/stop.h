@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 #include "daemon/attach/cpu.h"
+#include "daemon/attach/vdso.h"
 #include "proto/shm.h"
 
 #include <stdbool.h>
@@ -18,7 +19,7 @@ struct kp_stop {
 	pid_t pid, tid;
 	struct kp_cpu_regs saved; /* as it will go on */
 	uint64_t saved_mask; /* its signal mask */
-	uint64_t insn; /* a system call instruction in the target */
+	struct kp_vdso vdso; /* of the program that stands still, checked after the stop */
 	uint64_t since_ns; /* CLOCK_MONOTONIC, when it was asked to stop */
 	bool held;
 };

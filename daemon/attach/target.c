@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 const char *kp_signal_name(int signal)
 {
@@ -85,6 +86,15 @@ static int explain_denied(pid_t pid, const struct kp_proc_status *status, struct
 		       (int)pid);
 }
 
+/* A process that has given up its memory has no program any more either. */
+static bool is_ending(pid_t pid)
+{
+	char path[64], exe[8];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return readlink(path, exe, sizeof(exe)) < 0 && errno == ENOENT;
+}
+
 /* Opening mem takes the same check of the kernel as attaching does. */
 static int check_permission(pid_t pid, pid_t live, const struct kp_proc_status *status,
 			    struct kp_err *err)
@@ -94,7 +104,10 @@ static int check_permission(pid_t pid, pid_t live, const struct kp_proc_status *
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)live);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd >= 0 ? 0 : explain_denied(pid, status, err);
+	if (fd >= 0)
+		return 0;
+	return is_ending(pid) ? kp_fail(err, KP_EGONE, "pid %d (%s) is ending", (int)pid, status->name)
+			      : explain_denied(pid, status, err);
 }
 
 static int check_tracer(pid_t pid, const struct kp_proc_status *status, struct kp_err *err)

@@ -163,7 +163,16 @@ static void stop(struct kp_clock *clock)
 static void destroy(struct kp_clock *clock)
 {
 	struct timer_clock *c = (struct timer_clock *)clock;
+	struct kp_mail mail;
 
+	/* The box may be shared with processes that are sampled on: nothing is left in it. */
+	for (size_t i = 0; i < c->threads.count; i++) {
+		struct kp_clock_thread *thread = &c->threads.thread[i];
+
+		if ((thread->state == KP_THREAD_POSTED || thread->state == KP_THREAD_LEAVING) &&
+		    !kp_mailbox_retract(c->head, thread->slot))
+			kp_mailbox_collect(c->head, thread->slot, &mail);
+	}
 	kp_thread_table_deinit(&c->threads);
 	free(c);
 }

@@ -23,6 +23,7 @@
 #define YOUNG_NS (30 * MS)
 #define SILENCE_NS (1000 * MS) /* CPU used without any sample before the handler is looked up */
 #define RETRY_NS (1 * MS)      /* an image that was not ready to be attached to */
+#define TRIES_MAX 2000
 #define PROCESSES_MAX 2000
 
 void kp_family_init(struct kp_family *family, struct kp_attachment_plan *plan, bool follow,
@@ -266,18 +267,20 @@ static bool is_loaded(pid_t pid)
 static void take_image(struct kp_family *family, struct kp_process *process)
 {
 	struct kp_err err;
-	int r = is_loaded(process->pid) ? attach(family, process, &err) : -KP_EBUSY;
+	int r = is_loaded(process->pid)
+			? attach(family, process, &err)
+			: kp_fail(&err, KP_EBUSY, "pid %d does not come to run", (int)process->pid);
 
 	process->try_again_ns = 0;
 	process->look_for_children = true;
 	if (r == 0 || r == -KP_EGONE)
 		return;
-	if (r == -KP_EBUSY)
+	if (r == -KP_EBUSY && ++process->tries < TRIES_MAX) {
 		process->try_again_ns = kp_now_ns() + RETRY_NS;
-	else if (is_target(family, process))
-		family->target_lost = true;
-	if (r != -KP_EBUSY)
-		refuse(family, process, &err);
+		return;
+	}
+	family->target_lost |= is_target(family, process);
+	refuse(family, process, &err);
 }
 
 static void child_came(struct kp_family *family, struct kp_process *parent, pid_t pid)
@@ -311,8 +314,11 @@ static bool image_changed(struct kp_family *family, struct kp_process *process, 
 	if (process->attachment.live &&
 	    kp_is_injected(process->pid, process->attachment.memory->map.base))
 		return false;
+	if (process->attachment.live)
+		family->sums.threads_seen--; /* the thread that execs is the new program's first */
 	close_attachment(family, process, elapsed_ns);
 	process->refused = false;
+	process->tries = 0;
 	take_image(family, process);
 	return true;
 }

@@ -18,6 +18,7 @@ struct kp_process {
 	uint64_t cpu_start_ns, cpu_ns;	 /* at the start of its part of the window, and now */
 	uint64_t silent_cpu_ns, silent_samples; /* when samples came last */
 	uint64_t action_check_ns;
+	uint32_t tries; /* to attach to the image that it is now */
 	uint64_t try_again_ns; /* an image that could not be attached to yet; 0: no */
 	bool look_for_children; /* some may have been forked before it was watched */
 	bool refused; /* its image cannot be sampled */

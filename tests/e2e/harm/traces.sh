@@ -10,15 +10,21 @@ both_clocks() {
 }
 
 threads() {
-	victim burn burn 8
+	victim burn burn 8 yield
 	target=$pid
 	proc_state "$target" before
-	both_clocks 200 "$target"
-	same_state "$target" before "after 200 cycles"
-	cycles 20 "$target" 0.03 999 --signal PROF
+	both_clocks 180 "$target"
+	same_state "$target" before "after 180 cycles"
+	cycles 20 "$target" 0.02 999 --signal PROF
 	same_state "$target" before "after 20 cycles with SIGPROF"
 	must_work "$target" "after all cycles"
 	ends_well "$target" burn
+
+	victim burn burn 8
+	proc_state "$pid" before
+	both_clocks 20 "$pid"
+	same_state "$pid" before "after 20 cycles without yielding"
+	ends_well "$pid" burn
 }
 
 is_serving() {

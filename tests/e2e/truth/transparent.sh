@@ -112,7 +112,12 @@ END
 	start counter "$KITPROF" run -- "$VICTIMS/target" interrupts
 	set +m
 	until_true 20 says counter ready || fail "the program does not start"
+	# kitprof gets it later: two at once would be one.
+	kill -STOP "$pid"
+	in_state "$pid" T || until_true 5 in_state "$pid" T
 	kill -INT -- "-$pid"
+	until_true 20 says counter first || fail "the program gets no SIGINT"
+	kill -CONT "$pid"
 	wait "$pid"
 	equal "exit status after Ctrl-C" $? 6
 	says counter '^interrupts 1$' || fail "not one SIGINT: $(cat counter.log)"

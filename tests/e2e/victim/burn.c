@@ -1,10 +1,15 @@
 /*
- * burn THREADS: so many threads (the main one is one of them) use CPU, each with its own copy of a
- * sum whose parts must fit together at the end: a register or a word that got lost shows.
+ * burn THREADS [yield]: so many threads (the main one is one of them) use CPU, each with its own copy of a
+ * sum whose parts must fit together at the end: a register or a word that got lost shows. With
+ * yield they take turns every 0.1 ms or so: where threads are more than CPUs, stopping one takes as
+ * long as its next turn takes to come.
  */
 #include "victim.h"
 
 #include <pthread.h>
+#include <sched.h>
+
+static int do_yield;
 
 struct worker {
 	pthread_t thread;
@@ -17,12 +22,15 @@ static void *work(void *arg)
 	struct worker *w = arg;
 	uint64_t n = 0, sum = 0, square = 0;
 
-	while (!victim_stopped)
-		for (int i = 0; i < 1000; i++) {
+	while (!victim_stopped) {
+		for (int i = 0; i < 100000; i++) {
 			n++;
 			sum += n;
 			square += n * n;
 		}
+		if (do_yield)
+			sched_yield();
+	}
 	w->rounds = n;
 	w->sum = sum;
 	w->square = square;
@@ -53,6 +61,7 @@ int main(int argc, char **argv)
 	int count = argc > 1 ? atoi(argv[1]) : 1, wrong = 0;
 	struct worker *workers = calloc((size_t)count, sizeof(*workers));
 
+	do_yield = argc > 2 && strcmp(argv[2], "yield") == 0;
 	victim_end_on_term();
 	for (int i = 1; i < count; i++)
 		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
