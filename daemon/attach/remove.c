@@ -13,6 +13,7 @@
 #include "daemon/attach/agent_call.h"
 #include "daemon/attach/helper.h"
 #include "daemon/attach/inject_steps.h"
+#include "daemon/linux/children.h"
 #include "daemon/linux/proc.h"
 
 #include <errno.h>
@@ -262,6 +263,33 @@ static int unmap_stop(struct remove_job *job, struct kp_err *err)
 	return r;
 }
 
+static bool has_sharing_child(pid_t pid)
+{
+	_cleanup_(kp_freep) pid_t *children = NULL;
+	size_t count = kp_proc_children(pid, &children);
+
+	for (size_t i = 0; i < count; i++)
+		if (kp_proc_share_memory(pid, children[i]))
+			return true;
+	return false;
+}
+
+/*
+ * A child of vfork() has its parent's memory and, in its own table, our handler. It is let exec
+ * before the handler's code goes.
+ */
+static bool is_memory_its_own(const struct remove_job *job)
+{
+	struct timespec nap = { .tv_nsec = 5000000 };
+
+	for (int tries = 0; tries < PROOF_TRIES; tries++) {
+		if (!has_sharing_child(job->pid))
+			return true;
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
 static int remove_helper(void *memory, int *ret_fd, struct kp_err *err)
 {
 	struct remove_job *job = memory;
@@ -273,6 +301,9 @@ static int remove_helper(void *memory, int *ret_fd, struct kp_err *err)
 		return r;
 	if (!are_all_outside(job))
 		return kp_fail(err, KP_EBUSY, "pid %d: a thread stays in the signal handler",
+			       (int)job->pid);
+	if (!is_memory_its_own(job))
+		return kp_fail(err, KP_EBUSY, "pid %d shares its memory with another process",
 			       (int)job->pid);
 	return unmap_stop(job, err);
 }

@@ -4,8 +4,12 @@
 #include "common/cleanup.h"
 #include "daemon/linux/proc.h"
 
+#include <errno.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static int append(const char *text, pid_t **pids, size_t *count)
 {
@@ -39,4 +43,11 @@ size_t kp_proc_children(pid_t pid, pid_t **ret)
 			break;
 	}
 	return count;
+}
+
+bool kp_proc_share_memory(pid_t a, pid_t b)
+{
+	long r = syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
+
+	return r == 0 || (r < 0 && errno != ESRCH);
 }

@@ -272,6 +272,7 @@ static void take_image(struct kp_family *family, struct kp_process *process)
 			: kp_fail(&err, KP_EBUSY, "pid %d does not come to run", (int)process->pid);
 
 	process->try_again_ns = 0;
+	process->lender = 0;
 	process->look_for_children = true;
 	if (r == 0 || r == -KP_EGONE)
 		return;
@@ -299,6 +300,12 @@ static void child_came(struct kp_family *family, struct kp_process *parent, pid_
 	begin_cpu(child, true);
 	if (!has_inherited(parent, &status)) {
 		take_image(family, child);
+		return;
+	}
+	/* After vfork() it is in its parent's memory, where nothing is its own, until it execs. */
+	if (kp_proc_share_memory(parent->pid, pid)) {
+		child->lender = parent->pid;
+		child->try_again_ns = kp_now_ns() + RETRY_NS;
 		return;
 	}
 	target = describe_child(parent, pid, &status);
@@ -452,8 +459,12 @@ static int turn_process(struct kp_family *family, struct kp_process *process, ui
 	uint64_t cpu_ns;
 	int r = 0;
 
-	if (process->try_again_ns && kp_now_ns() >= process->try_again_ns)
-		take_image(family, process);
+	if (process->try_again_ns && kp_now_ns() >= process->try_again_ns) {
+		if (process->lender && kp_proc_share_memory(process->lender, process->pid))
+			process->try_again_ns = kp_now_ns() + RETRY_NS;
+		else
+			take_image(family, process);
+	}
 	if (process->attachment.live)
 		r = kp_attachment_turn(&process->attachment, elapsed_ns, err);
 	if (r < 0)
@@ -541,6 +552,31 @@ uint64_t kp_family_cpu_ns(const struct kp_family *family)
 	return sum;
 }
 
+/* What a child has inherited that was forked too late to be followed: it has no clock. */
+static void clean_children(struct kp_family *family, pid_t pid, const struct kp_shm_map *map, int signal)
+{
+	_cleanup_(kp_freep) pid_t *pids = NULL;
+	size_t n = kp_proc_children(pid, &pids);
+
+	for (size_t i = 0; i < n; i++)
+		if (!find(family, pids[i]) && kp_is_injected(pids[i], map->base))
+			kp_remove(pids[i], NULL, map->base, map->base + map->bytes, signal, NULL, NULL);
+}
+
+static void close_for_good(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns)
+{
+	struct kp_agent_memory *memory = process->attachment.memory;
+	struct kp_shm_map map;
+	int signal;
+
+	if (!process->attachment.live)
+		return;
+	map = memory->map;
+	signal = memory->signal;
+	close_attachment(family, process, elapsed_ns);
+	clean_children(family, process->pid, &map, signal);
+}
+
 /* All clocks fall silent at once, so that the window ends at one moment. */
 void kp_family_close(struct kp_family *family, uint64_t elapsed_ns)
 {
@@ -552,8 +588,9 @@ void kp_family_close(struct kp_family *family, uint64_t elapsed_ns)
 		kp_drain_run(&a->memory->drain, elapsed_ns, false, NULL);
 		__atomic_store_n(&a->memory->map.head->on, 0, __ATOMIC_RELEASE);
 	}
-	for (size_t i = family->count; i-- > 0;)
-		close_attachment(family, family->process[i], elapsed_ns);
+	/* Parents first: what they fork from then on has inherited nothing. */
+	for (size_t i = 0; i < family->count; i++)
+		close_for_good(family, family->process[i], elapsed_ns);
 }
 
 void kp_family_deinit(struct kp_family *family)
