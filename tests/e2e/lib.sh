@@ -202,6 +202,7 @@ cycles() {
 need_ptrace() {
 	local status
 	start probe sleep 60
+	until_true 10 in_state "$pid" S
 	"$KITPROF" record --pid "$pid" -d 0.02 --no-raw --no-folded --no-flat -q 2>probe.err
 	status=$?
 	end_quietly "$pid"
@@ -211,6 +212,7 @@ need_ptrace() {
 need_perf() {
 	local status
 	start probe sleep 60
+	until_true 10 in_state "$pid" S
 	"$KITPROF" record --pid "$pid" -d 0.02 --clock task --no-raw --no-folded --no-flat -q 2>probe.err
 	status=$?
 	end_quietly "$pid"
