@@ -222,12 +222,16 @@ static const char *outer_name(const struct collector *c, uint32_t location)
 
 /*
  * depth: frames that are shown. root: location of the outermost of them; before: of the one that it
- * called, 0 if there is none.
+ * called, 0 if there is none. A frame pointer of 0 ends a chain; where there is no chain at all it
+ * says nothing, the register may hold a number like any other.
  */
 static bool is_whole(const struct collector *c, const struct kp_raw_sample *s, uint16_t depth,
 		     uint32_t root, uint32_t before)
 {
-	if (depth == s->depth && s->walk_end < KP_WALK_END_COUNT && kp_walk_is_whole((enum kp_walk_end)s->walk_end))
+	bool chain_ended = s->walk_end < KP_WALK_END_COUNT &&
+			   kp_walk_is_whole((enum kp_walk_end)s->walk_end);
+
+	if (chain_ended && depth == s->depth && depth > 1)
 		return true;
 	if (is_root(outer_name(c, root)))
 		return true;

@@ -188,14 +188,15 @@ Test(collect, shows_code_without_names)
 	sample(1, 1, KP_WALK_ROOT, PCS(0x80000, code(MAIN, 2)));
 	end(6);
 	p = collect();
-	cr_assert_str_eq(path(p, 0), "[lib.so+0x123]");
-	cr_assert_str_eq(path(p, 1), "[anon]");
-	cr_assert_str_eq(path(p, 2), "[vdso+0x40]");
-	cr_assert_str_eq(path(p, 3), "[gone.so+0x40]");
-	cr_assert_str_eq(path(p, 4), "[unknown]");
+	cr_assert_str_eq(path(p, 0), "[truncated];[lib.so+0x123]");
+	cr_assert_str_eq(path(p, 1), "[truncated];[anon]");
+	cr_assert_str_eq(path(p, 2), "[truncated];[vdso+0x40]");
+	cr_assert_str_eq(path(p, 3), "[truncated];[gone.so+0x40]");
+	cr_assert_str_eq(path(p, 4), "[truncated];[unknown]");
 	cr_assert_str_eq(path(p, 5), "main;[unknown]");
 	cr_assert_eq(p->truth.frames, 7);
 	cr_assert_eq(p->truth.unnamed_frames, 6);
+	cr_assert_eq(p->truth.truncated, 5);
 	cr_assert_not_null(strstr(remarks, "/no/lib.so"));
 	cr_assert_null(strstr(remarks, "anon"));
 	finish(p);
@@ -212,9 +213,9 @@ Test(collect, later_module_replaces_from_there_on)
 	sample(1, 1, KP_WALK_ROOT, PCS(LIB + 0x3010));
 	end(3);
 	p = collect();
-	cr_assert_str_eq(path(p, 0), "[lib.so+0x2010]");
-	cr_assert_str_eq(path(p, 1), "[plugin.so+0x10]");
-	cr_assert_str_eq(path(p, 2), "[lib.so+0x3010]");
+	cr_assert_str_eq(path(p, 0), "[truncated];[lib.so+0x2010]");
+	cr_assert_str_eq(path(p, 1), "[truncated];[plugin.so+0x10]");
+	cr_assert_str_eq(path(p, 2), "[truncated];[lib.so+0x3010]");
 	finish(p);
 }
 
@@ -231,9 +232,9 @@ Test(collect, exec_of_another_program_forgets_what_was_mapped)
 	end(3);
 	p = collect();
 	cr_assert_eq(p->sample_count, 3);
-	cr_assert_str_eq(path(p, 1), "[lib.so+0x10]");
+	cr_assert_str_eq(path(p, 1), "[truncated];[lib.so+0x10]");
 	cr_assert_str_eq(p->strings[p->labels[p->samples[1].label].comm], "renamed");
-	cr_assert_str_eq(path(p, 2), "[unknown]");
+	cr_assert_str_eq(path(p, 2), "[truncated];[unknown]");
 	cr_assert_str_eq(p->strings[p->truth.main_comm], "app");
 	finish(p);
 }
@@ -250,9 +251,9 @@ Test(collect, processes_have_their_own_address_spaces)
 	sample(3, 3, KP_WALK_ROOT, PCS(code(LEAF, 1))); /* of a process that nobody told of */
 	end(3);
 	p = collect();
-	cr_assert_str_eq(path(p, 0), "leaf");
-	cr_assert_str_eq(path(p, 1), "[unknown]");
-	cr_assert_str_eq(path(p, 2), "[unknown]");
+	cr_assert_str_eq(path(p, 0), "[truncated];leaf");
+	cr_assert_str_eq(path(p, 1), "[truncated];[unknown]");
+	cr_assert_str_eq(path(p, 2), "[truncated];[unknown]");
 	cr_assert_str_eq(p->strings[p->labels[p->samples[0].label].thread_name], "child");
 	cr_assert_eq(p->labels[p->samples[2].label].pid, 3);
 	cr_assert_eq(p->labels[p->samples[2].label].comm, 0);
@@ -275,9 +276,59 @@ Test(collect, names_a_file_that_is_mapped_at_several_addresses)
 	p = collect();
 	cr_assert_str_eq(path(p, 0), "work;leaf");
 	cr_assert_str_eq(path(p, 1), "work;leaf");
-	cr_assert_str_eq(path(p, 2), "main");
+	cr_assert_str_eq(path(p, 2), "[truncated];main");
 	cr_assert_neq(p->samples[0].stack, p->samples[1].stack);
 	cr_assert_eq(p->mapping_count, 3);
+	finish(p);
+}
+
+/* What the walk took for a return address, where code has no frame pointers. */
+Test(collect, stack_ends_before_a_caller_that_cannot_be_code)
+{
+	struct kp_profile *p;
+
+	begin();
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1), code(WORK, 2), 0x7000, code(MAIN, 3)));
+	sample(1, 1, KP_WALK_ROOT, PCS(0x7000, code(MAIN, 3), code(START, 2)));
+	end(2);
+	p = collect();
+	cr_assert_str_eq(path(p, 0), "[truncated];work;leaf");
+	cr_assert_str_eq(path(p, 1), "_start;main;[unknown]");
+	cr_assert_eq(p->truth.truncated, 1);
+	finish(p);
+}
+
+/* A register that happens to be 0 is no chain of frames that ended. */
+Test(collect, lone_frame_is_whole_only_where_it_is_a_root)
+{
+	struct kp_profile *p;
+
+	begin();
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1)));
+	sample(1, 1, KP_WALK_ROOT, PCS(code(START, 1)));
+	sample(1, 1, KP_WALK_ROOT, PCS(code(LEAF, 1), code(WORK, 2)));
+	end(3);
+	p = collect();
+	cr_assert_str_eq(path(p, 0), "[truncated];leaf");
+	cr_assert_str_eq(path(p, 1), "_start");
+	cr_assert_str_eq(path(p, 2), "work;leaf");
+	finish(p);
+}
+
+Test(collect, forked_child_starts_with_what_its_parent_had_mapped)
+{
+	struct kp_raw_process child = { 2, 1, kp_raw_string("app"), kp_raw_string("/no/app") };
+	struct kp_profile *p;
+
+	begin();
+	cr_assert_eq(kp_raw_put_process(&raw->writer, &child, &err), 0);
+	module(1, LIB, LIB + 0x1000, "/no/later.so");
+	sample(2, 2, KP_WALK_ROOT, PCS(code(LEAF, 1), code(MAIN, 2)));
+	sample(2, 2, KP_WALK_ROOT, PCS(LIB + 1, code(MAIN, 2)));
+	end(2);
+	p = collect();
+	cr_assert_str_eq(path(p, 0), "main;leaf");
+	cr_assert_str_eq(path(p, 1), "main;[lib.so+0x1]");
 	finish(p);
 }
 
