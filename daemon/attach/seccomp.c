@@ -13,6 +13,8 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
+#define STOP_TRIES 20 /* of KP_STOP_TIMEOUT_MS */
+
 /* What the handler and the agent do, and whether a refusal with an errno can be lived with. */
 struct need {
 	const char *name;
@@ -133,8 +135,11 @@ int kp_seccomp_check(struct kp_stop *stop, struct kp_err *err)
 static int check_thread(pid_t pid, pid_t tid, struct kp_err *err)
 {
 	struct kp_stop stop;
-	int r = kp_stop_begin(&stop, pid, tid, err);
+	int r = -KP_EBUSY;
 
+	/* On a busy machine a thread may wait long for the moment in which it can stop. */
+	for (int i = 0; i < STOP_TRIES && r == -KP_EBUSY; i++)
+		r = kp_stop_begin(&stop, pid, tid, err);
 	if (r < 0)
 		return r == -KP_EGONE ? 0 : r;
 	r = kp_seccomp_check(&stop, err);
