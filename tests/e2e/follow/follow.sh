@@ -29,13 +29,13 @@ no_agent_left() {
 case $1 in
 forks)
 	need_perf
-	run_says 3 "$KITPROF" run -- "$VICTIMS/forks" 6 150
+	run_says 3 "$KITPROF" run -- "$VICTIMS/forks" 6 400
 	account prof.kitprof
 	at_least "processes sampled" "$(processes prof.kitprof)" 6
-	at_least "percent explained" "$(explained)" 85
+	at_least "percent explained" "$(explained)" 80
 	has prof.folded '^forks;.*main;child;burn_in_child [0-9]+$'
-	run_says 3 "$KITPROF" run -- "$VICTIMS/forks" 4 100 threads
-	at_least "percent explained with threads" "$(explained)" 80
+	run_says 3 "$KITPROF" run -- "$VICTIMS/forks" 4 400 threads
+	at_least "percent explained with threads" "$(explained)" 75
 	has prof.folded ';second;burn_in_child [0-9]+$'
 	;;
 timers)

@@ -95,7 +95,7 @@ Test(modules, own_code_and_the_vdso_are_written)
 	cr_assert_gt(scan(), 2);
 	cr_assert(find((void *)(uintptr_t)scan, &module));
 	cr_assert(ends_with(module.path, "test-watch-modules"));
-	cr_assert_eq(module.pid, getpid());
+	cr_assert_eq(module.pid, (uint32_t)getpid());
 	cr_assert_eq(kp_raw_reader_init(&reader, file, size, "memory", &err), 0);
 	while (kp_raw_read(&reader, &record, &err) == KP_RAW_RECORD)
 		image |= record.type == KP_RAW_IMAGE && ends_with(record.image.path, "[vdso]") &&
