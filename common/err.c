@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-__attribute__((format(printf, 3, 0))) static void say(struct kp_err *err, enum kp_err_code code, const char *fmt, va_list args)
+__attribute__((format(printf, 3, 0))) static void say(struct kp_err *err, enum kp_err_code code,
+						      const char *fmt, va_list args)
 {
 	if (!err)
 		return;

@@ -106,7 +106,7 @@ struct kp_raw_clock {
 	uint32_t signal; /* number */
 	uint64_t period_ns; /* asked of the clock */
 	uint32_t kernel; /* 1: its samples count kernel time as well as user time; 2: kernel only */
-	struct kp_raw_string name; /* "cpu-timer", "task-clock" */
+	struct kp_raw_string name; /* "cpu-timer", "task-clock", "cycles" */
 };
 
 /* Samples that follow were drained at this time, ns since the start of the window. */

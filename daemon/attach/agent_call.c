@@ -78,10 +78,12 @@ int kp_agent_work_off(struct kp_stop *stop, struct kp_shm_map *map, pid_t ns_pid
 		if (r < 0)
 			return r;
 		if (n == 0 && done < count)
-			return kp_fail(err, KP_EBUSY, "pid %d: the agent's mailbox is full", (int)stop->pid);
+			return kp_fail(err, KP_EBUSY, "pid %d: the agent's mailbox is full",
+				       (int)stop->pid);
 		for (size_t i = 0; i < n; i++)
 			if (!collect_one(map, slot[i], &mail[done + i]))
-				return kp_fail(err, KP_EBUSY, "pid %d: the agent left mail undone", (int)stop->pid);
+				return kp_fail(err, KP_EBUSY, "pid %d: the agent left mail undone",
+					       (int)stop->pid);
 		done += n;
 	} while (done < count);
 	return 0;

@@ -97,7 +97,8 @@ int kp_helper_run(kp_helper_fn fn, void *memory, int *ret_fd, struct kp_err *err
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (n != sizeof(reply))
-		return kp_fail(err, KP_ESYSTEM, "the attach helper died (status %#x)", (unsigned)status);
+		return kp_fail(err, KP_ESYSTEM, "the attach helper died (status %#x)",
+			       (unsigned)status);
 	if (reply.result < 0 && err)
 		*err = reply.err;
 	if (ret_fd)

@@ -30,23 +30,25 @@
 #define RESTORER 0x04000000u /* SA_RESTORER of asm/signal.h */
 
 /* A remote call whose failure is an error; what names it in the message. */
-static int call(struct kp_stop *stop, const char *what, long nr, const uint64_t args[6], int64_t *ret,
-		struct kp_err *err)
+static int call(struct kp_stop *stop, const char *what, long nr, const uint64_t args[6],
+		int64_t *ret, struct kp_err *err)
 {
 	int r = kp_stop_syscall(stop, nr, args, ret, err);
 
 	if (r < 0)
 		return r;
 	if (*ret >= -4095 && *ret < 0)
-		return kp_fail(err, KP_ESYSTEM, "pid %d: %s in the target failed: %s", (int)stop->pid, what,
-			       strerror((int)-*ret));
+		return kp_fail(err, KP_ESYSTEM, "pid %d: %s in the target failed: %s",
+			       (int)stop->pid, what, strerror((int)-*ret));
 	return 0;
 }
 
-static int remote_mmap(struct kp_stop *stop, const char *what, uint64_t addr, uint64_t size, int prot,
-		       int flags, int fd, uint64_t offset, uint64_t *ret, struct kp_err *err)
+static int remote_mmap(struct kp_stop *stop, const char *what, uint64_t addr, uint64_t size,
+		       int prot, int flags, int fd, uint64_t offset, uint64_t *ret,
+		       struct kp_err *err)
 {
-	uint64_t args[6] = { addr, size, (uint64_t)prot, (uint64_t)flags, (uint64_t)(int64_t)fd, offset };
+	uint64_t args[6] = { addr,  size, (uint64_t)prot, (uint64_t)flags, (uint64_t)(int64_t)fd,
+			     offset };
 	int64_t result;
 	int r = call(stop, what, SYS_mmap, args, &result, err);
 
@@ -82,7 +84,8 @@ static int remote_memfd(struct kp_stop *stop, uint64_t base, int *ret, struct kp
 	int r;
 
 	if (process_vm_writev(stop->tid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof(name))
-		return kp_fail_errno(err, "pid %d: writing to our memory in the target", (int)stop->pid);
+		return kp_fail_errno(err, "pid %d: writing to our memory in the target",
+				     (int)stop->pid);
 	r = kp_stop_syscall(stop, SYS_memfd_create, args, &fd, err);
 	if (r == 0 && fd == -EINVAL) {
 		args[1] = MFD_CLOEXEC; /* a kernel before 6.3 */
@@ -101,7 +104,8 @@ static int open_targets_fd(struct kp_stop *stop, int target_fd, int *ret, struct
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", (int)stop->pid, (int)stop->tid, target_fd);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", (int)stop->pid, (int)stop->tid,
+		 target_fd);
 	*ret = open(path, O_RDWR | O_CLOEXEC);
 	return *ret >= 0 ? 0 : kp_fail_errno(err, "%s", path);
 }
@@ -131,7 +135,8 @@ static void fill(struct kp_shm_map *map, const struct kp_inject_job *job)
 	};
 	head->ours = (struct kp_sigaction){
 		.handler = map->base + header.handler_off,
-		.flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK | (header.restorer_off ? RESTORER : 0),
+		.flags =
+			SA_SIGINFO | SA_RESTART | SA_ONSTACK | (header.restorer_off ? RESTORER : 0),
 		.restorer = header.restorer_off ? map->base + header.restorer_off : 0,
 		.mask = ~UINT64_C(0),
 	};
@@ -148,24 +153,26 @@ static int map_memory(struct kp_stop *stop, struct kp_inject_job *job, int targe
 	if (ftruncate(our_fd, (off_t)bytes) != 0)
 		return kp_fail_errno(err, "pid %d: %llu bytes of shared memory", (int)stop->pid,
 				     (unsigned long long)bytes);
-	r = kp_shm_map_init(map, dup(our_fd), job->base, job->plan.cell_count, job->plan.depth, err);
+	r = kp_shm_map_init(map, dup(our_fd), job->base, job->plan.cell_count, job->plan.depth,
+			    err);
 	if (r < 0)
 		return r;
 	fill(map, job);
-	r = remote_mmap(stop, "mmap of the ring", job->base + KP_SHM_HEAD_OFFSET, bytes - KP_SHM_HEAD_OFFSET,
-			PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, target_fd, KP_SHM_HEAD_OFFSET, NULL,
-			err);
+	r = remote_mmap(stop, "mmap of the ring", job->base + KP_SHM_HEAD_OFFSET,
+			bytes - KP_SHM_HEAD_OFFSET, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			target_fd, KP_SHM_HEAD_OFFSET, NULL, err);
 	if (r < 0)
 		return r;
-	return remote_mmap(stop, "mmap of the agent's code (a security policy may forbid it)", job->base,
-			   KP_SHM_CODE_BYTES, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, target_fd, 0,
-			   NULL, err);
+	return remote_mmap(stop, "mmap of the agent's code (a security policy may forbid it)",
+			   job->base, KP_SHM_CODE_BYTES, PROT_READ | PROT_EXEC,
+			   MAP_SHARED | MAP_FIXED, target_fd, 0, NULL, err);
 }
 
 static int set_action(struct kp_stop *stop, const struct kp_inject_job *job, uint64_t new_action,
 		      uint64_t old_action, struct kp_err *err)
 {
-	uint64_t args[6] = { (uint64_t)job->plan.signal, new_action, old_action, KERNEL_SIGSET_BYTES };
+	uint64_t args[6] = { (uint64_t)job->plan.signal, new_action, old_action,
+			     KERNEL_SIGSET_BYTES };
 	int64_t ignored;
 
 	return call(stop, "rt_sigaction", SYS_rt_sigaction, args, &ignored, err);
@@ -186,8 +193,8 @@ static int take_signal(struct kp_stop *stop, const struct kp_inject_job *job,
 	r = set_action(stop, job, saved, 0, err);
 	if (r < 0)
 		return r;
-	return kp_fail(err, KP_EREFUSED, "pid %d has just begun to handle %s itself", (int)stop->pid,
-		       kp_signal_name(job->plan.signal));
+	return kp_fail(err, KP_EREFUSED, "pid %d has just begun to handle %s itself",
+		       (int)stop->pid, kp_signal_name(job->plan.signal));
 }
 
 int kp_inject_into(struct kp_stop *stop, struct kp_inject_job *job, int *ret_fd, struct kp_err *err)
@@ -202,8 +209,8 @@ int kp_inject_into(struct kp_stop *stop, struct kp_inject_job *job, int *ret_fd,
 		if (r < 0)
 			return r;
 	}
-	r = remote_mmap(stop, "mmap", 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0,
-			&job->base, err);
+	r = remote_mmap(stop, "mmap", 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0, &job->base, err);
 	if (r < 0)
 		return r;
 	r = remote_memfd(stop, job->base, &target_fd, err);

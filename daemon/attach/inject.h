@@ -17,10 +17,10 @@
 /* What the agent shall do. */
 struct kp_agent_plan {
 	int signal;
-	uint32_t depth;	     /* frames per sample, 1..KP_DEPTH_MAX */
+	uint32_t depth; /* frames per sample, 1..KP_DEPTH_MAX */
 	uint32_t cell_count; /* of the ring, a power of two */
 	uint64_t ticket_max; /* samples at most */
-	uint64_t period_ns;  /* of the CPU timers */
+	uint64_t period_ns; /* of the CPU timers */
 	enum kp_timer_mode timer_mode;
 	uint64_t lease; /* samples until the first heartbeat */
 };
@@ -76,9 +76,10 @@ struct kp_launch_hooks {
 	void *before_exec_ctx;
 };
 
-int kp_launch(char *const argv[], int signal, const struct kp_agent_plan *plan, struct kp_mail *mail,
-	      const struct kp_launch_hooks *hooks, struct kp_target *ret_target,
-	      struct kp_shm_map *ret_map, uint64_t *ret_stopped_ns, struct kp_err *err);
+int kp_launch(char *const argv[], int signal, const struct kp_agent_plan *plan,
+	      struct kp_mail *mail, const struct kp_launch_hooks *hooks,
+	      struct kp_target *ret_target, struct kp_shm_map *ret_map, uint64_t *ret_stopped_ns,
+	      struct kp_err *err);
 
 /*
  * Whether the signal's action in the target is still the agent's handler, looked up in a short

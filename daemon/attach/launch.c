@@ -43,8 +43,8 @@ struct exec_failure {
 	int error;
 };
 
-__attribute__((noreturn)) static void child_main(int from_helper, int failure_to, char *const argv[],
-						 const struct kp_launch_hooks *hooks)
+__attribute__((noreturn)) static void
+child_main(int from_helper, int failure_to, char *const argv[], const struct kp_launch_hooks *hooks)
 {
 	struct exec_failure failure;
 	pid_t helper;
@@ -83,7 +83,8 @@ static int wait_for_exec(pid_t child, struct kp_err *err)
 
 			ptrace(PTRACE_CONT, child, 0, (long)sig);
 		} else if (sigtimedwait(&chld, NULL, &limit) < 0 && errno == EAGAIN) {
-			return kp_fail(err, KP_EBUSY, "the program did not start within %d s", EXEC_TIMEOUT_S);
+			return kp_fail(err, KP_EBUSY, "the program did not start within %d s",
+				       EXEC_TIMEOUT_S);
 		}
 	}
 }
@@ -93,7 +94,8 @@ static int seize_child(const struct launch_job *job, struct kp_err *err)
 	pid_t me = getpid();
 	char ready;
 
-	if (write(job->to_child, &me, sizeof(me)) != sizeof(me) || read(job->to_child, &ready, 1) != 1)
+	if (write(job->to_child, &me, sizeof(me)) != sizeof(me) ||
+	    read(job->to_child, &ready, 1) != 1)
 		return kp_fail(err, KP_EGONE, "the program's process ended before exec");
 	if (ptrace(PTRACE_SEIZE, job->child, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) != 0)
 		return kp_fail_errno(err, "cannot trace the program that is started");
@@ -153,10 +155,12 @@ static int check_privileged(const char *name, struct kp_err *err)
 	find_program(name, path, sizeof(path));
 	if (geteuid() == 0 || stat(path, &st) != 0)
 		return 0;
-	if (!(st.st_mode & (S_ISUID | S_ISGID)) && getxattr(path, "security.capability", NULL, 0) <= 0)
+	if (!(st.st_mode & (S_ISUID | S_ISGID)) &&
+	    getxattr(path, "security.capability", NULL, 0) <= 0)
 		return 0;
 	return kp_fail(err, KP_EREFUSED,
-		       "%s is a set-uid, set-gid or file-capability program: under a tracer the kernel would "
+		       "%s is a set-uid, set-gid or file-capability program: under a tracer the "
+		       "kernel would "
 		       "start it without its privileges. Run kitprof as root",
 		       path);
 }
@@ -214,9 +218,10 @@ static int start(char *const argv[], const struct kp_launch_hooks *hooks, struct
 	return r;
 }
 
-int kp_launch(char *const argv[], int signal, const struct kp_agent_plan *plan, struct kp_mail *mail,
-	      const struct kp_launch_hooks *hooks, struct kp_target *ret_target,
-	      struct kp_shm_map *ret_map, uint64_t *ret_stopped_ns, struct kp_err *err)
+int kp_launch(char *const argv[], int signal, const struct kp_agent_plan *plan,
+	      struct kp_mail *mail, const struct kp_launch_hooks *hooks,
+	      struct kp_target *ret_target, struct kp_shm_map *ret_map, uint64_t *ret_stopped_ns,
+	      struct kp_err *err)
 {
 	_cleanup_(kp_inject_job_destroyp) struct kp_inject_job *job = NULL;
 	int fd = -1, r = check_privileged(argv[0], err);

@@ -43,7 +43,8 @@ void kp_rseq_abort(pid_t tid, struct kp_cpu_regs *regs)
 
 	if (ptrace(GET_RSEQ_CONFIGURATION, tid, sizeof(config), &config) < 0 || !config.abi)
 		return;
-	if (read_target(tid, config.abi + RSEQ_CS_OFFSET, &current, sizeof(current)) < 0 || !current)
+	if (read_target(tid, config.abi + RSEQ_CS_OFFSET, &current, sizeof(current)) < 0 ||
+	    !current)
 		return;
 	if (read_target(tid, current, &section, sizeof(section)) < 0)
 		return;

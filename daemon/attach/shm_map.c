@@ -11,7 +11,8 @@ int kp_shm_map_init(struct kp_shm_map *map, int fd, uint64_t base, uint32_t cell
 	void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (data == MAP_FAILED) {
-		int r = kp_fail_errno(err, "mapping %llu bytes of shared memory", (unsigned long long)bytes);
+		int r = kp_fail_errno(err, "mapping %llu bytes of shared memory",
+				      (unsigned long long)bytes);
 
 		close(fd);
 		*map = (struct kp_shm_map){ .fd = -1 };

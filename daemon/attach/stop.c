@@ -214,11 +214,14 @@ int kp_stop_begin(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err
 		r = seize(stop, err);
 	if (r < 0)
 		return r;
-	stop->since_ns = kp_now_ns();
 	r = ask_to_stop(stop, err);
 	if (r == 0)
 		r = wait_interrupted(stop, KP_STOP_TIMEOUT_MS, err);
-	return r < 0 ? r : take_state(stop, err);
+	if (r < 0)
+		return r;
+	/* Until here it ran, or waited for its turn among other threads, as it would have anyway. */
+	stop->since_ns = kp_now_ns();
+	return take_state(stop, err);
 }
 
 int kp_stop_adopt(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err)

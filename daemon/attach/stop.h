@@ -20,7 +20,7 @@ struct kp_stop {
 	struct kp_cpu_regs saved; /* as it will go on */
 	uint64_t saved_mask; /* its signal mask */
 	struct kp_vdso vdso; /* of the program that stands still, checked after the stop */
-	uint64_t since_ns; /* CLOCK_MONOTONIC, when it was asked to stop */
+	uint64_t since_ns; /* CLOCK_MONOTONIC, when it stood still */
 	bool held;
 };
 

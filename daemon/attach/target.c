@@ -55,33 +55,42 @@ static int explain_denied(pid_t pid, const struct kp_proc_status *status, struct
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
 	if (me == 0)
 		return kp_fail(err, KP_EREFUSED,
-			       "pid %d: not permitted although kitprof is root: it lacks CAP_SYS_PTRACE over the "
-			       "target. In a container, start it with --cap-add=SYS_PTRACE (or run kitprof on the "
+			       "pid %d: not permitted although kitprof is root: it lacks "
+			       "CAP_SYS_PTRACE over the "
+			       "target. In a container, start it with --cap-add=SYS_PTRACE (or run "
+			       "kitprof on the "
 			       "host)",
 			       (int)pid);
 	if (status->uid[0] != me || status->uid[1] != me)
 		return kp_fail(err, KP_EREFUSED,
-			       "pid %d: not permitted: it runs as uid %u, kitprof as uid %u. Run kitprof as that "
+			       "pid %d: not permitted: it runs as uid %u, kitprof as uid %u. Run "
+			       "kitprof as that "
 			       "user, or as root",
 			       (int)pid, (unsigned)status->uid[1], (unsigned)me);
 	if (yama_scope() == 1)
-		return kp_fail(err, KP_EREFUSED,
-			       "pid %d: not permitted: kernel.yama.ptrace_scope is 1, which allows only a "
-			       "program's own parent. Use `kitprof run -- PROGRAM`, run kitprof as root, or set "
-			       "it to 0 (sysctl kernel.yama.ptrace_scope=0)",
-			       (int)pid);
+		return kp_fail(
+			err, KP_EREFUSED,
+			"pid %d: not permitted: kernel.yama.ptrace_scope is 1, which allows only a "
+			"program's own parent. Use `kitprof run -- PROGRAM`, run kitprof as root, "
+			"or set "
+			"it to 0 (sysctl kernel.yama.ptrace_scope=0)",
+			(int)pid);
 	if (yama_scope() >= 2)
-		return kp_fail(err, KP_EREFUSED,
-			       "pid %d: not permitted: kernel.yama.ptrace_scope is %d, which allows %s", (int)pid,
-			       yama_scope(),
-			       yama_scope() == 2 ? "only root (CAP_SYS_PTRACE)" : "nobody until the next boot");
+		return kp_fail(
+			err, KP_EREFUSED,
+			"pid %d: not permitted: kernel.yama.ptrace_scope is %d, which allows %s",
+			(int)pid, yama_scope(),
+			yama_scope() == 2 ? "only root (CAP_SYS_PTRACE)"
+					  : "nobody until the next boot");
 	if (stat(path, &st) == 0 && st.st_uid != me)
-		return kp_fail(err, KP_EREFUSED,
-			       "pid %d: not permitted: it has changed its credentials or declared itself "
-			       "undumpable. Run kitprof as root",
-			       (int)pid);
+		return kp_fail(
+			err, KP_EREFUSED,
+			"pid %d: not permitted: it has changed its credentials or declared itself "
+			"undumpable. Run kitprof as root",
+			(int)pid);
 	return kp_fail(err, KP_EREFUSED,
-		       "pid %d: not permitted (user namespace, capability or security module). Run kitprof as "
+		       "pid %d: not permitted (user namespace, capability or security module). Run "
+		       "kitprof as "
 		       "root",
 		       (int)pid);
 }
@@ -106,8 +115,9 @@ static int check_permission(pid_t pid, pid_t live, const struct kp_proc_status *
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
 		return 0;
-	return is_ending(pid) ? kp_fail(err, KP_EGONE, "pid %d (%s) is ending", (int)pid, status->name)
-			      : explain_denied(pid, status, err);
+	return is_ending(pid)
+		       ? kp_fail(err, KP_EGONE, "pid %d (%s) is ending", (int)pid, status->name)
+		       : explain_denied(pid, status, err);
 }
 
 static int check_tracer(pid_t pid, const struct kp_proc_status *status, struct kp_err *err)
@@ -117,9 +127,10 @@ static int check_tracer(pid_t pid, const struct kp_proc_status *status, struct k
 	if (status->tracer == 0)
 		return 0;
 	kp_proc_comm(status->tracer, status->tracer, comm, sizeof(comm));
-	return kp_fail(err, KP_EREFUSED,
-		       "pid %d is traced already, by %s (pid %d). Detach that first, then try again",
-		       (int)pid, comm[0] ? comm : "another process", (int)status->tracer);
+	return kp_fail(
+		err, KP_EREFUSED,
+		"pid %d is traced already, by %s (pid %d). Detach that first, then try again",
+		(int)pid, comm[0] ? comm : "another process", (int)status->tracer);
 }
 
 static int check_elf(pid_t pid, pid_t live, uint16_t *ret_machine, struct kp_err *err)
@@ -133,15 +144,18 @@ static int check_elf(pid_t pid, pid_t live, uint16_t *ret_machine, struct kp_err
 	if (fd < 0)
 		return errno == ENOENT ? kp_fail(err, KP_EGONE, "pid %d: no such process", (int)pid)
 				       : kp_fail_errno(err, "%s", path);
-	if (pread(fd, &ehdr, sizeof(ehdr), 0) < EI_NIDENT || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
-		return kp_fail(err, KP_EREFUSED, "pid %d: its program is not an ELF file", (int)pid);
+	if (pread(fd, &ehdr, sizeof(ehdr), 0) < EI_NIDENT ||
+	    memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
+		return kp_fail(err, KP_EREFUSED, "pid %d: its program is not an ELF file",
+			       (int)pid);
 	if (ehdr.e_ident[EI_CLASS] == ELFCLASS32)
 		return kp_fail(err, KP_EREFUSED,
-			       "pid %d is a 32-bit program, which kitprof cannot profile. Build it for 64 bits",
+			       "pid %d is a 32-bit program, which kitprof cannot profile. Build it "
+			       "for 64 bits",
 			       (int)pid);
 	if (ehdr.e_machine != kp_cpu_arch()->elf_machine)
-		return kp_fail(err, KP_EREFUSED, "pid %d: its program is for another CPU than %s", (int)pid,
-			       kp_cpu_arch()->name);
+		return kp_fail(err, KP_EREFUSED, "pid %d: its program is for another CPU than %s",
+			       (int)pid, kp_cpu_arch()->name);
 	*ret_machine = ehdr.e_machine;
 	return 0;
 }
@@ -171,11 +185,13 @@ static bool is_blocked_by_any(pid_t pid, int signal)
 	return false;
 }
 
-static int choose_signal(pid_t pid, const struct kp_proc_status *status, int *ret, struct kp_err *err)
+static int choose_signal(pid_t pid, const struct kp_proc_status *status, int *ret,
+			 struct kp_err *err)
 {
 	if (!is_left_alone(status, SIGPROF) && status->sig_caught & kp_signal_bit(SIGPROF))
 		return kp_fail(err, KP_EREFUSED,
-			       "pid %d handles SIGPROF itself: it seems to be profiled already. If it is not, give "
+			       "pid %d handles SIGPROF itself: it seems to be profiled already. If "
+			       "it is not, give "
 			       "kitprof a signal that it does not use: --signal %s",
 			       (int)pid, is_left_alone(status, SIGURG) ? "URG" : "NAME");
 	for (size_t pass = 0; pass < 2; pass++) {
@@ -190,7 +206,8 @@ static int choose_signal(pid_t pid, const struct kp_proc_status *status, int *re
 		}
 	}
 	return kp_fail(err, KP_EREFUSED,
-		       "pid %d uses SIGURG and SIGPROF itself. Give kitprof a signal that it does not use: "
+		       "pid %d uses SIGURG and SIGPROF itself. Give kitprof a signal that it does "
+		       "not use: "
 		       "--signal NAME",
 		       (int)pid);
 }
@@ -202,7 +219,8 @@ static int check_signal(pid_t pid, const struct kp_proc_status *status, int aske
 		return choose_signal(pid, status, ret, err);
 	if (status->sig_caught & kp_signal_bit(asked))
 		return kp_fail(err, KP_EREFUSED,
-			       "pid %d handles %s itself. Give kitprof a signal that it does not use: --signal NAME",
+			       "pid %d handles %s itself. Give kitprof a signal that it does not "
+			       "use: --signal NAME",
 			       (int)pid, kp_signal_name(asked));
 	*ret = asked;
 	return 0;
@@ -235,7 +253,8 @@ static pid_t living_owner(pid_t pid, uint64_t base)
 	if (process_vm_readv(pid, &local, 1, &remote, 1, 0) != (ssize_t)sizeof(head) ||
 	    head.magic != KP_SHM_MAGIC)
 		return 0;
-	if (kp_proc_start_time((pid_t)head.owner_pid, &start, NULL) < 0 || start != head.owner_start)
+	if (kp_proc_start_time((pid_t)head.owner_pid, &start, NULL) < 0 ||
+	    start != head.owner_start)
 		return 0;
 	return (pid_t)head.owner_pid;
 }
@@ -261,7 +280,8 @@ static int check_leftover(struct kp_target *target, pid_t live, struct kp_err *e
 		return 0;
 	owner = living_owner(live, target->leftover_base);
 	if (owner)
-		return kp_fail(err, KP_EREFUSED, "pid %d is being profiled already, by kitprof with pid %d",
+		return kp_fail(err, KP_EREFUSED,
+			       "pid %d is being profiled already, by kitprof with pid %d",
 			       (int)target->pid, (int)owner);
 	return 0;
 }
@@ -274,21 +294,23 @@ static int check_kind(pid_t pid, const struct kp_proc_status *status, struct kp_
 	if (r < 0)
 		return r;
 	if (kernel_thread)
-		return kp_fail(err, KP_EREFUSED,
-			       "pid %d (%s) is a kernel thread: it has no user-space code to profile", (int)pid,
-			       status->name);
+		return kp_fail(
+			err, KP_EREFUSED,
+			"pid %d (%s) is a kernel thread: it has no user-space code to profile",
+			(int)pid, status->name);
 	if (status->tgid != pid)
-		return kp_fail(err, KP_EREFUSED, "%d is a thread of process %d: use --pid %d", (int)pid,
-			       (int)status->tgid, (int)status->tgid);
+		return kp_fail(err, KP_EREFUSED, "%d is a thread of process %d: use --pid %d",
+			       (int)pid, (int)status->tgid, (int)status->tgid);
 	if (pid == getpid())
 		return kp_fail(err, KP_EREFUSED, "pid %d is kitprof itself", (int)pid);
 	if ((status->state == 'Z' && status->threads <= 1) || status->state == 'X')
-		return kp_fail(err, KP_EGONE, "pid %d (%s) has ended already (zombie)", (int)pid, status->name);
+		return kp_fail(err, KP_EGONE, "pid %d (%s) has ended already (zombie)", (int)pid,
+			       status->name);
 	return 0;
 }
 
-static int describe(pid_t pid, pid_t live, const struct kp_proc_status *status, struct kp_target *ret,
-		    struct kp_err *err)
+static int describe(pid_t pid, pid_t live, const struct kp_proc_status *status,
+		    struct kp_target *ret, struct kp_err *err)
 {
 	ret->pid = pid;
 	ret->ns_pid = status->ns_tid;

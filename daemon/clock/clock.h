@@ -40,10 +40,10 @@ struct kp_clock_ops {
 struct kp_clock {
 	const struct kp_clock_ops *ops;
 	uint64_t period_ns;
-	uint32_t kernel; /* enum of struct kp_raw_clock: 0 user only, 1 user and kernel, 2 kernel only */
-	uint32_t armed;	 /* threads that it runs for, or has run for */
+	uint32_t kernel; /* as in struct kp_raw_clock: 0 user, 1 user and kernel, 2 kernel time */
+	uint32_t armed; /* threads that it runs for, or has run for */
 	uint32_t failed; /* threads that it could not be started for */
-	bool soon;	 /* serve() is wanted within a millisecond: a thread is just being born */
+	bool soon; /* serve() is wanted within a millisecond: a thread is just being born */
 };
 
 /*
@@ -67,16 +67,27 @@ size_t kp_timer_clock_stuck(const struct kp_clock *clock, uint64_t patience_ms);
 /* Whether nothing is to be done for the thread any more: it is armed, failed or not known. */
 bool kp_timer_clock_is_settled(const struct kp_clock *clock, pid_t tid);
 
-/*
- * The task-clock software event of perf, one per thread, opened by the daemon: user time only
- * (exclude_kernel), so that it never makes a system call return EINTR; gone when the daemon dies
- * or the thread execs.
- */
-int kp_task_clock_create(pid_t pid, int signal, uint64_t period_ns, struct kp_clock **ret,
-			 struct kp_err *err);
+/* The perf events that can be a clock. */
+enum kp_event_kind {
+	KP_EVENT_TASK_CLOCK, /* software: counts the ns that a thread runs */
+	KP_EVENT_CYCLES, /* hardware: counts the CPU cycles that a thread runs in user mode */
+};
 
-/* Whether the kernel lets this process open such events at all; err says why not. */
-int kp_task_clock_probe(struct kp_err *err);
+/* How often an event makes a thread sample, and what such a sample stands for. */
+struct kp_event_period {
+	enum kp_event_kind kind;
+	uint64_t count; /* of the event between two samples */
+	uint64_t ns; /* CPU time that these stand for; the same number for the task-clock */
+};
+
+/*
+ * A perf event, one per thread, opened by the daemon: samples in user mode only (exclude_kernel), so
+ * that it never makes a system call return EINTR; gone when the daemon dies or the thread execs.
+ * agent: address of its mapping in the target; a thread that does not have it is not armed.
+ */
+int kp_event_clock_create(pid_t pid, uint64_t agent, int signal,
+			  const struct kp_event_period *period, struct kp_clock **ret,
+			  struct kp_err *err);
 
 static inline void kp_clock_destroy(struct kp_clock *clock)
 {

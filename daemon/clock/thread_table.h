@@ -15,7 +15,13 @@ struct kp_clock_thread {
 	uint64_t asked_ns; /* when it was posted (timer), or asked for first (task-clock) */
 	uint64_t cpu_ns; /* CPU time of the thread when the request was posted */
 	uint64_t again_ns; /* task-clock, waiting: when to try next */
-	enum { KP_THREAD_WAITING, KP_THREAD_POSTED, KP_THREAD_ARMED, KP_THREAD_LEAVING, KP_THREAD_FAILED } state;
+	enum {
+		KP_THREAD_WAITING,
+		KP_THREAD_POSTED,
+		KP_THREAD_ARMED,
+		KP_THREAD_LEAVING,
+		KP_THREAD_FAILED
+	} state;
 };
 
 struct kp_thread_table {

@@ -49,7 +49,8 @@ static void post_arm(struct timer_clock *c, struct kp_clock_thread *thread)
 		thread->cpu_ns = UINT64_MAX;
 }
 
-static void settle(struct timer_clock *c, struct kp_clock_thread *thread, const struct kp_mail *mail)
+static void settle(struct timer_clock *c, struct kp_clock_thread *thread,
+		   const struct kp_mail *mail)
 {
 	if (mail->result < 0) {
 		thread->state = KP_THREAD_FAILED;

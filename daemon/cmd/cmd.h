@@ -8,6 +8,10 @@ int kp_cmd_run(int argc, char **argv);
 int kp_cmd_record(int argc, char **argv);
 int kp_cmd_report(int argc, char **argv);
 int kp_cmd_cleanup(int argc, char **argv);
+int kp_cmd_sources(int argc, char **argv);
+int kp_cmd_on(int argc, char **argv);
+int kp_cmd_off(int argc, char **argv);
+int kp_cmd_status(int argc, char **argv);
 int kp_cmd_daemon(int argc, char **argv); /* kitprofd */
 
 /* Exit statuses of kitprof itself. */

@@ -12,6 +12,10 @@ static const struct {
 	{ "run", kp_cmd_run, "start a program and profile it to its end" },
 	{ "record", kp_cmd_record, "profile a process that runs, for a while" },
 	{ "report", kp_cmd_report, "render a raw profile (*.kitprof)" },
+	{ "sources", kp_cmd_sources, "what this machine can sample with, and whether a process" },
+	{ "on", kp_cmd_on, "have kitprofd profile a process" },
+	{ "off", kp_cmd_off, "end that, and say where the results are" },
+	{ "status", kp_cmd_status, "what kitprofd profiles, and what it has written" },
 	{ "cleanup", kp_cmd_cleanup, "remove what a killed kitprof left in a process" },
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -35,7 +39,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
-	if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+	if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0 ||
+	    strcmp(argv[1], "help") == 0) {
 		print_usage(stdout);
 		return KP_EXIT_OK;
 	}

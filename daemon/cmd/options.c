@@ -20,11 +20,18 @@ enum {
 	OPT_PER_PROCESS,
 	OPT_STATS,
 	OPT_JSON,
+	OPT_DIR,
+	OPT_SOCKET,
+	OPT_WINDOW,
+	OPT_KEEP,
 };
 
-#define SAMPLES (KP_COMMAND_RUN | KP_COMMAND_RECORD | KP_COMMAND_DAEMON)
+#define KITPROFD (KP_COMMAND_DAEMON | KP_COMMAND_SERVE)
+#define SERVED (KP_COMMAND_SERVE | KP_COMMAND_ON | KP_COMMAND_OFF | KP_COMMAND_STATUS)
+#define SAMPLES (KP_COMMAND_RUN | KP_COMMAND_RECORD | KP_COMMAND_DAEMON | KP_COMMAND_ON)
 #define REPORTS (SAMPLES | KP_COMMAND_REPORT)
-#define ALL (REPORTS | KP_COMMAND_CLEANUP)
+#define CLOCKS (SAMPLES | KP_COMMAND_SOURCES)
+#define ALL (REPORTS | SERVED | KP_COMMAND_CLEANUP | KP_COMMAND_SOURCES)
 
 struct option_row {
 	const char *name;
@@ -35,24 +42,33 @@ struct option_row {
 };
 
 static const struct option_row rows[] = {
-	{ "pid", 'p', "PID", KP_COMMAND_RECORD | KP_COMMAND_DAEMON, "process to profile" },
+	{ "pid", 'p', "PID", KP_COMMAND_RECORD | KP_COMMAND_DAEMON | KP_COMMAND_SOURCES,
+	  "process to profile" },
 	{ "duration", 'd', "TIME", SAMPLES, "length of the window: 10, 10s, 500ms, 2m" },
-	{ "rate", 'r', "RATE", SAMPLES,
+	{ "rate", 'r', "RATE", CLOCKS,
 	  "999, 99hz or a period like 1ms (default: run 999, attach 99)" },
 	{ "depth", OPT_DEPTH, "N", SAMPLES, "frames per stack at most, 1 to 256 (64)" },
 	{ "cap", OPT_CAP, "N", SAMPLES, "samples at most; the window ends there (1000000)" },
-	{ "clock", OPT_CLOCK, "NAME", SAMPLES, "auto, task or timer (auto)" },
-	{ "signal", OPT_SIGNAL, "NAME", SAMPLES, "signal to sample with (chosen: URG or PROF)" },
-	{ "output", 'o', "FILE", REPORTS, "folded stacks go here, - is stdout (prof.folded)" },
+	{ "clock", OPT_CLOCK, "NAME", CLOCKS, "auto, cycles, task or timer (auto)" },
+	{ "signal", OPT_SIGNAL, "NAME", CLOCKS, "signal to sample with (chosen: URG or PROF)" },
+	{ "output", 'o', "FILE", REPORTS & ~KP_COMMAND_ON,
+	  "folded stacks go here, - is stdout (prof.folded)" },
 	{ "format", 'f', "FMT[:FILE]", REPORTS, "also this format; may be repeated" },
 	{ "no-folded", OPT_NO_FOLDED, NULL, REPORTS, "do not write folded stacks" },
 	{ "no-flat", OPT_NO_FLAT, NULL, REPORTS, "do not write the flat report" },
 	{ "threads", 't', NULL, REPORTS, "tell threads apart in folded and flat" },
 	{ "per-process", OPT_PER_PROCESS, NULL, REPORTS, "tell processes of one name apart" },
 	{ "stats", OPT_STATS, NULL, KP_COMMAND_REPORT, "print how true the profile is instead" },
-	{ "json", OPT_JSON, NULL, KP_COMMAND_REPORT, "with --stats: as a JSON object" },
+	{ "json", OPT_JSON, NULL, KP_COMMAND_REPORT | KP_COMMAND_STATUS,
+	  "as a JSON object (report: with --stats)" },
 	{ "no-follow", OPT_NO_FOLLOW, NULL, SAMPLES, "leave forked children alone" },
 	{ "no-raw", OPT_NO_RAW, NULL, SAMPLES, "do not keep the raw profile (*.kitprof)" },
+	{ "window", OPT_WINDOW, "TIME", KP_COMMAND_DAEMON,
+	  "windows of this length, one after another" },
+	{ "keep", OPT_KEEP, "N", KP_COMMAND_DAEMON, "keep the results of the last N windows" },
+	{ "dir", OPT_DIR, "DIR", KITPROFD, "results go here (where it is started)" },
+	{ "socket", OPT_SOCKET, "PATH", KP_COMMAND_DAEMON | SERVED,
+	  "control socket ($XDG_RUNTIME_DIR/kitprofd.sock)" },
 	{ "quiet", 'q', NULL, ALL, "say nothing but errors" },
 	{ "verbose", 'v', NULL, ALL, "say more" },
 	{ "version", 'V', NULL, ALL, "print the version" },
@@ -64,9 +80,16 @@ static const struct {
 	enum kp_command command;
 	const char *name;
 } command_names[] = {
-	{ KP_COMMAND_RUN, "kitprof run" },	 { KP_COMMAND_RECORD, "kitprof record" },
-	{ KP_COMMAND_REPORT, "kitprof report" }, { KP_COMMAND_CLEANUP, "kitprof cleanup" },
+	{ KP_COMMAND_RUN, "kitprof run" },
+	{ KP_COMMAND_RECORD, "kitprof record" },
+	{ KP_COMMAND_REPORT, "kitprof report" },
+	{ KP_COMMAND_CLEANUP, "kitprof cleanup" },
+	{ KP_COMMAND_SOURCES, "kitprof sources" },
 	{ KP_COMMAND_DAEMON, "kitprofd" },
+	{ KP_COMMAND_SERVE, "kitprofd without --pid" },
+	{ KP_COMMAND_ON, "kitprof on" },
+	{ KP_COMMAND_OFF, "kitprof off" },
+	{ KP_COMMAND_STATUS, "kitprof status" },
 };
 
 static const char *command_name(unsigned commands)
@@ -151,7 +174,10 @@ static int parse_count(const char *option, const char *text, uint64_t min, uint6
 static int parse_clock(const char *text, enum kp_clock_wish *ret, struct kp_err *err)
 {
 	static const char *const names[] = {
-		[KP_CLOCK_AUTO] = "auto", [KP_CLOCK_TASK] = "task", [KP_CLOCK_TIMER] = "timer"
+		[KP_CLOCK_AUTO] = "auto",
+		[KP_CLOCK_TASK] = "task",
+		[KP_CLOCK_TIMER] = "timer",
+		[KP_CLOCK_CYCLES] = "cycles",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -160,7 +186,7 @@ static int parse_clock(const char *text, enum kp_clock_wish *ret, struct kp_err 
 			return 0;
 		}
 	}
-	return kp_fail(err, KP_EUSAGE, "--clock %s: give auto, task or timer", text);
+	return kp_fail(err, KP_EUSAGE, "--clock %s: give auto, cycles, task or timer", text);
 }
 
 static int parse_format(const char *text, struct kp_options *o, struct kp_err *err)
@@ -184,6 +210,15 @@ static int parse_format(const char *text, struct kp_options *o, struct kp_err *e
 			       known);
 	}
 	o->output_count++;
+	return 0;
+}
+
+/* Files of windows are named by the second. */
+static int parse_window(const char *text, uint64_t *ret, struct kp_err *err)
+{
+	if (kp_duration_parse(text, ret, NULL) < 0 || *ret < UINT64_C(1000000000))
+		return kp_fail(err, KP_EUSAGE,
+			       "--window %s: give a time of at least 1s: 60s, 5m, 1h", text);
 	return 0;
 }
 
@@ -247,6 +282,18 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 	case OPT_NO_RAW:
 		o->no_raw = true;
 		break;
+	case OPT_WINDOW:
+		r = parse_window(value, &o->window_ns, err);
+		break;
+	case OPT_KEEP:
+		r = parse_count("keep", value, 1, 1000000, &o->keep, err);
+		break;
+	case OPT_DIR:
+		o->dir = value;
+		break;
+	case OPT_SOCKET:
+		o->socket = value;
+		break;
 	case 'q':
 		o->quiet = true;
 		break;
@@ -263,10 +310,17 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 	return r;
 }
 
+static uint64_t default_rate_mhz(enum kp_command command)
+{
+	if (command == KP_COMMAND_SOURCES)
+		return 0;
+	return command == KP_COMMAND_RUN ? 999000 : 99000;
+}
+
 static void set_defaults(enum kp_command command, struct kp_options *o)
 {
 	*o = (struct kp_options){
-		.rate_mhz = command == KP_COMMAND_RUN ? 999000 : 99000,
+		.rate_mhz = default_rate_mhz(command),
 		.depth = 64,
 		.cap = 1000000,
 		.duration_ns = command == KP_COMMAND_RECORD ? UINT64_C(10000000000) : 0,
@@ -294,6 +348,8 @@ int kp_options_parse(enum kp_command command, int argc, char *const *argv, struc
 		else
 			r = take(ret, letter, optarg, err);
 	}
+	ret->words = argv + (argc > 0);
+	ret->word_count = optind > 1 ? (size_t)optind - 1 : 0;
 	ret->rest = argv + optind;
 	return r;
 }

@@ -16,7 +16,12 @@ enum kp_command {
 	KP_COMMAND_RECORD = 2,
 	KP_COMMAND_REPORT = 4,
 	KP_COMMAND_CLEANUP = 8,
-	KP_COMMAND_DAEMON = 16, /* kitprofd */
+	KP_COMMAND_DAEMON = 16, /* kitprofd with --pid */
+	KP_COMMAND_SERVE = 32, /* kitprofd without */
+	KP_COMMAND_ON = 64,
+	KP_COMMAND_OFF = 128,
+	KP_COMMAND_SOURCES = 256,
+	KP_COMMAND_STATUS = 512,
 };
 
 #define KP_OUTPUTS_MAX 16
@@ -28,7 +33,7 @@ struct kp_output {
 };
 
 struct kp_options {
-	uint64_t rate_mhz;
+	uint64_t rate_mhz; /* 0 for sources: not given */
 	uint32_t depth;
 	uint64_t cap;
 	uint64_t duration_ns; /* 0: no limit */
@@ -36,12 +41,16 @@ struct kp_options {
 	int signal; /* 0: not given */
 	enum kp_clock_wish clock;
 	const char *output; /* of the folded format; NULL: not given */
+	const char *dir, *socket; /* NULL: not given */
+	uint64_t window_ns, keep; /* 0: not given */
 	bool no_folded, no_flat, no_raw, no_follow;
 	struct kp_render_options render;
 	bool stats, json; /* figures on stdout, no files */
 	struct kp_output outputs[KP_OUTPUTS_MAX];
 	size_t output_count;
 	bool quiet, verbose, help, version;
+	char *const *words; /* the options as they were given, word_count of them */
+	size_t word_count;
 	char *const *rest; /* what follows the options, NULL-terminated */
 };
 

@@ -10,6 +10,7 @@
 struct writer {
 	const struct kp_options *options;
 	const char *program;
+	const struct kp_output_source *source;
 	char *written; /* names so far, separated by ", " */
 	size_t written_size;
 	FILE *names; /* writes to it */
@@ -35,6 +36,8 @@ static void note(struct writer *w, const struct kp_renderer *renderer, const cha
 {
 	if (strcmp(path, "-") == 0)
 		return;
+	if (w->source->wrote)
+		w->source->wrote(w->source->ctx, path);
 	fprintf(w->names, "%s%s", ftell(w->names) ? ", " : "", path);
 	if (renderer && renderer->hint)
 		fprintf(w->hints, " (%s %s)", renderer->hint, path);
@@ -98,8 +101,7 @@ static int print_stats(const struct writer *w, const struct kp_profile *p, struc
 				 "-", err);
 }
 
-static int write_profile(struct writer *w, const struct kp_profile *p, const char *raw_path,
-			 struct kp_err *err)
+static int write_profile(struct writer *w, const struct kp_profile *p, struct kp_err *err)
 {
 	int r;
 
@@ -108,8 +110,8 @@ static int write_profile(struct writer *w, const struct kp_profile *p, const cha
 	if (!w->names || !w->hints)
 		return kp_fail_nomem(err);
 	r = write_all(w, p, err);
-	if (raw_path)
-		note(w, NULL, raw_path);
+	if (w->source->path)
+		note(w, NULL, w->source->path);
 	fflush(w->names);
 	fflush(w->hints);
 	if (!w->options->quiet) {
@@ -120,20 +122,19 @@ static int write_profile(struct writer *w, const struct kp_profile *p, const cha
 	return r;
 }
 
-int kp_output_write(const struct kp_options *o, const char *program, const void *raw, size_t size,
-		    const char *raw_name, const char *raw_path, const struct kp_pins *pins,
-		    uint64_t *ret_kept, struct kp_err *err)
+int kp_output_write(const struct kp_options *o, const char *program,
+		    const struct kp_output_source *source, uint64_t *ret_kept, struct kp_err *err)
 {
-	struct writer w = { .options = o, .program = program };
+	struct writer w = { .options = o, .program = program, .source = source };
 	struct kp_collect_options options = {
-		.name = raw_name, .pins = pins, .remark = remark, .ctx = &w
+		.name = source->name, .pins = source->pins, .remark = remark, .ctx = &w
 	};
 	struct kp_profile *p = NULL;
-	int r = kp_collect(raw, size, &options, &p, err);
+	int r = kp_collect(source->raw, source->size, &options, &p, err);
 
 	if (r < 0)
 		return r;
-	r = o->stats ? print_stats(&w, p, err) : write_profile(&w, p, raw_path, err);
+	r = o->stats ? print_stats(&w, p, err) : write_profile(&w, p, err);
 	*ret_kept = p->truth.kept;
 	if (w.names)
 		fclose(w.names);

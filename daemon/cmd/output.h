@@ -15,11 +15,20 @@
 const char *kp_output_path(const struct kp_options *o, const char *extension, char *ret,
 			   size_t size);
 
+/* A raw profile that is to become results. */
+struct kp_output_source {
+	const void *raw;
+	size_t size;
+	const char *name; /* for messages */
+	const char *path; /* to be named among what was written, or NULL */
+	const struct kp_pins *pins;
+	void (*wrote)(void *ctx, const char *path); /* each file; may be NULL */
+	void *ctx;
+};
+
 /*
  * Names and renders a raw profile into all the files that the options ask for, and says how true it
- * is; only prints that, if options->stats. raw_path: to be named among what was written, or NULL.
- * *ret_kept: samples in it.
+ * is; only prints that, if options->stats. *ret_kept: samples in it.
  */
-int kp_output_write(const struct kp_options *o, const char *program, const void *raw, size_t size,
-		    const char *raw_name, const char *raw_path, const struct kp_pins *pins,
-		    uint64_t *ret_kept, struct kp_err *err);
+int kp_output_write(const struct kp_options *o, const char *program,
+		    const struct kp_output_source *source, uint64_t *ret_kept, struct kp_err *err);

@@ -21,7 +21,8 @@ int kp_cmd_record(int argc, char **argv)
 			   "Profiles a process that runs already, for 10 s or what -d says."))
 		return KP_EXIT_OK;
 	if (options.rest[0]) {
-		snprintf(line, sizeof(line), "record: unexpected argument %.60s: " USAGE, options.rest[0]);
+		snprintf(line, sizeof(line), "record: unexpected argument %.60s: " USAGE,
+			 options.rest[0]);
 		kp_cmd_say("kitprof", line);
 		return KP_EXIT_USAGE;
 	}
@@ -34,5 +35,5 @@ int kp_cmd_record(int argc, char **argv)
 			 (int)options.pid, (double)options.duration_ns / 1e9);
 		kp_cmd_say("kitprof", line);
 	}
-	return kp_sample(&options, "kitprof", NULL);
+	return kp_sample(&options, "kitprof", NULL, NULL);
 }

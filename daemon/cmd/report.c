@@ -57,9 +57,11 @@ static int report(struct kp_options *o, const char *path)
 	int r = map_file(path, &data, &size, &err);
 
 	if (r == 0) {
+		struct kp_output_source source = { .raw = data, .size = size, .name = path };
+
 		default_output(o, path, output, sizeof(output));
 		signal(SIGPIPE, SIG_IGN);
-		r = kp_output_write(o, "kitprof", data, size, path, NULL, NULL, &kept, &err);
+		r = kp_output_write(o, "kitprof", &source, &kept, &err);
 		munmap(data, size);
 	}
 	if (r < 0)

@@ -20,5 +20,5 @@ int kp_cmd_run(int argc, char **argv)
 		kp_cmd_say("kitprof", "run: no program given: " USAGE);
 		return KP_EXIT_RUN_FAILED;
 	}
-	return kp_sample(&options, "kitprof", options.rest);
+	return kp_sample(&options, "kitprof", options.rest, NULL);
 }

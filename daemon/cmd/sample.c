@@ -8,9 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static const struct kp_sample_watch nobody;
+
 struct speaker {
 	const char *program;
 	bool quiet;
+	const struct kp_sample_watch *watch;
 };
 
 static void say(void *ctx, const char *line)
@@ -21,23 +24,56 @@ static void say(void *ctx, const char *line)
 		kp_cmd_say(speaker->program, line);
 }
 
-static struct kp_session_options session_options(const struct kp_options *o, char *const *argv,
-						 const char *raw_path, struct speaker *speaker)
+static void progress(void *ctx, uint64_t kept)
 {
-	return (struct kp_session_options){
-		.pid = o->pid,
+	const struct speaker *speaker = ctx;
+
+	speaker->watch->progress(speaker->watch->ctx, kept);
+}
+
+int kp_sample_window(const struct kp_options *options, const char *program, char *const *argv,
+		     const struct kp_sample_watch *watch, struct kp_sampled *sampled,
+		     struct kp_err *err)
+{
+	struct speaker speaker = { program, options->quiet, watch ? watch : &nobody };
+	struct kp_session_options session = {
+		.pid = options->pid,
 		.argv = argv,
-		.rate_mhz = o->rate_mhz,
-		.depth = o->depth,
-		.cap = o->cap,
-		.duration_ns = o->duration_ns,
-		.signal = o->signal,
-		.clock = o->clock,
-		.follow = !o->no_follow,
-		.raw_path = raw_path,
+		.rate_mhz = options->rate_mhz,
+		.depth = options->depth,
+		.cap = options->cap,
+		.duration_ns = options->duration_ns,
+		.signal = options->signal,
+		.clock = options->clock,
+		.follow = !options->no_follow,
 		.say = say,
-		.ctx = speaker,
+		.progress = speaker.watch->progress ? progress : NULL,
+		.ctx = &speaker,
 	};
+
+	if (!options->no_raw)
+		session.raw_path = kp_output_path(options, ".kitprof", sampled->raw_room,
+						  sizeof(sampled->raw_room));
+	sampled->raw_path = session.raw_path;
+	return kp_session_run(&session, &sampled->result, err);
+}
+
+int kp_sample_write(const struct kp_options *options, const char *program,
+		    const struct kp_sample_watch *watch, const struct kp_sampled *sampled,
+		    uint64_t *ret_kept, struct kp_err *err)
+{
+	struct kp_output_source source = {
+		.raw = sampled->result.raw,
+		.size = sampled->result.raw_size,
+		.name = sampled->raw_path ? sampled->raw_path : "raw profile",
+		.path = sampled->raw_path,
+		.pins = sampled->result.pins,
+		.wrote = watch ? watch->wrote : NULL,
+		.ctx = watch ? watch->ctx : NULL,
+	};
+
+	signal(SIGPIPE, SIG_IGN); /* a reader of stdout that goes away is an ordinary error */
+	return kp_output_write(options, program, &source, ret_kept, err);
 }
 
 static int exit_of_failure(int r, bool is_run)
@@ -54,32 +90,37 @@ static int exit_of_program(int status)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int kp_sample(const struct kp_options *options, const char *program, char *const *argv)
+static void fail(const char *program, const struct kp_sample_watch *watch, const struct kp_err *err)
 {
-	struct speaker speaker = { program, options->quiet };
-	struct kp_session_result result;
-	struct kp_session_options session;
-	char raw_path[4096];
-	const char *raw = options->no_raw
-				  ? NULL
-				  : kp_output_path(options, ".kitprof", raw_path, sizeof(raw_path));
+	kp_cmd_say(program, err->text);
+	if (watch->failed)
+		watch->failed(watch->ctx, err->text);
+}
+
+int kp_sample(const struct kp_options *options, const char *program, char *const *argv,
+	      const struct kp_sample_watch *watch)
+{
+	struct kp_sampled sampled;
 	uint64_t kept = 0;
 	struct kp_err err;
 	int r, wait_status;
 
-	session = session_options(options, argv, raw, &speaker);
-	r = kp_session_run(&session, &result, &err);
+	watch = watch ? watch : &nobody;
+	r = kp_sample_window(options, program, argv, watch, &sampled, &err);
 	if (r != 0) {
-		kp_cmd_say(program, err.text);
+		fail(program, watch, &err);
 		return exit_of_failure(r, argv != NULL);
 	}
-	signal(SIGPIPE, SIG_IGN); /* a reader of stdout that goes away is an ordinary error */
-	r = kp_output_write(options, program, result.raw, result.raw_size, raw ? raw : "raw profile", raw,
-			    result.pins, &kept, &err);
+	if (watch->writing)
+		watch->writing(watch->ctx);
+	r = kp_sample_write(options, program, watch, &sampled, &kept, &err);
 	if (r < 0)
-		kp_cmd_say(program, err.text);
-	wait_status = result.child ? kp_session_wait_child(result.child) : result.exit_status;
-	kp_session_result_deinit(&result);
+		fail(program, watch, &err);
+	else if (watch->progress)
+		watch->progress(watch->ctx, kept);
+	wait_status = sampled.result.child ? kp_session_wait_child(sampled.result.child)
+					   : sampled.result.exit_status;
+	kp_session_result_deinit(&sampled.result);
 	if (argv) {
 		int status = exit_of_program(wait_status);
 

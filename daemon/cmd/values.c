@@ -49,12 +49,14 @@ int kp_rate_parse(const char *text, uint64_t *ret_mhz, struct kp_err *err)
 
 	if (!parse_number(text, rate_units, &number, &unit) || number <= 0)
 		return kp_fail(err, KP_EUSAGE,
-			       "--rate %s: not a rate; give a frequency (999, 99hz, 2khz) or a period (1ms, 500us)",
+			       "--rate %s: not a rate; give a frequency (999, 99hz, 2khz) or a "
+			       "period (1ms, 500us)",
 			       text);
 	hz = rate_units[unit].factor > 0 ? number * rate_units[unit].factor
 					 : 1 / (number * -rate_units[unit].factor);
 	if (hz < 0.9999999 || hz > 10000.000001)
-		return kp_fail(err, KP_EUSAGE, "--rate %s: rates go from 1 Hz to 10000 Hz (1 s to 0.1 ms)", text);
+		return kp_fail(err, KP_EUSAGE,
+			       "--rate %s: rates go from 1 Hz to 10000 Hz (1 s to 0.1 ms)", text);
 	*ret_mhz = (uint64_t)(hz * 1000 + 0.5);
 	return 0;
 }
@@ -69,7 +71,8 @@ int kp_duration_parse(const char *text, uint64_t *ret_ns, struct kp_err *err)
 	size_t unit;
 
 	if (!parse_number(text, time_units, &number, &unit))
-		return kp_fail(err, KP_EUSAGE, "--duration %s: not a time; give 10, 10s, 500ms, 2m or 1h", text);
+		return kp_fail(err, KP_EUSAGE,
+			       "--duration %s: not a time; give 10, 10s, 500ms, 2m or 1h", text);
 	number *= time_units[unit].factor;
 	if (number < 1 || number > 1e18)
 		return kp_fail(err, KP_EUSAGE, "--duration %s: out of range", text);
@@ -91,10 +94,12 @@ int kp_signal_parse(const char *text, int *ret, struct kp_err *err)
 				number = i;
 	}
 	if (number < 1 || number > 31)
-		return kp_fail(err, KP_EUSAGE, "--signal %s: no such signal; give a name or number below 32", text);
+		return kp_fail(err, KP_EUSAGE,
+			       "--signal %s: no such signal; give a name or number below 32", text);
 	if (number == SIGKILL || number == SIGSTOP || number == SIGSEGV || number == SIGBUS ||
 	    number == SIGILL || number == SIGFPE || number == SIGTRAP || number == SIGCHLD)
-		return kp_fail(err, KP_EUSAGE, "--signal %s: that signal cannot be used for sampling", text);
+		return kp_fail(err, KP_EUSAGE,
+			       "--signal %s: that signal cannot be used for sampling", text);
 	*ret = (int)number;
 	return 0;
 }

@@ -3,11 +3,13 @@
 
 #include "daemon/linux/monotonic.h"
 
-void kp_drain_init(struct kp_drain *drain, struct kp_ring *ring, uint32_t cell_count, uint32_t depth,
-		   struct kp_raw_writer *writer, uint64_t *left, kp_drain_complete_fn complete,
-		   void *ctx)
+void kp_drain_init(struct kp_drain *drain, struct kp_ring *ring, uint32_t cell_count,
+		   uint32_t depth, struct kp_raw_writer *writer, uint64_t *left,
+		   kp_drain_complete_fn complete, void *ctx)
 {
-	*drain = (struct kp_drain){ .writer = writer, .left = left, .complete = complete, .ctx = ctx };
+	*drain = (struct kp_drain){
+		.writer = writer, .left = left, .complete = complete, .ctx = ctx
+	};
 	kp_ring_reader_init(&drain->reader, ring, cell_count, depth);
 }
 
@@ -84,7 +86,8 @@ int kp_drain_run(struct kp_drain *drain, uint64_t elapsed_ns, bool last, struct 
 	int r = 0;
 
 	while (r == 0 && budget--) {
-		enum kp_ring_result result = kp_ring_read(&drain->reader, record_of(drain), give_up);
+		enum kp_ring_result result =
+			kp_ring_read(&drain->reader, record_of(drain), give_up);
 
 		if (result == KP_RING_EMPTY) {
 			drain->pending_since_ns = 0;

@@ -27,16 +27,17 @@ struct kp_drain {
 	uint64_t pending_since_ns; /* CLOCK_MONOTONIC; 0: no writer is waited for */
 	uint64_t overruns;
 	uint64_t explained_ns; /* sum of weights */
-	uint64_t room[sizeof(struct kp_ring_record) / 8 + KP_DEPTH_MAX]; /* one record, the greatest */
+	uint64_t room[sizeof(struct kp_ring_record) / 8 +
+		      KP_DEPTH_MAX]; /* one record, the greatest */
 };
 
 /* A writer that has not finished for so long is given up; a handler takes some microseconds. */
 #define KP_DRAIN_PATIENCE_NS UINT64_C(500000000)
 
 /* left: of all drains of a session together (--cap); lives longer than the drain. */
-void kp_drain_init(struct kp_drain *drain, struct kp_ring *ring, uint32_t cell_count, uint32_t depth,
-		   struct kp_raw_writer *writer, uint64_t *left, kp_drain_complete_fn complete,
-		   void *ctx);
+void kp_drain_init(struct kp_drain *drain, struct kp_ring *ring, uint32_t cell_count,
+		   uint32_t depth, struct kp_raw_writer *writer, uint64_t *left,
+		   kp_drain_complete_fn complete, void *ctx);
 
 /* The ring's account, with what was over the cap moved from kept to dropped. */
 void kp_drain_count(const struct kp_drain *drain, struct kp_ring_counts *ret);

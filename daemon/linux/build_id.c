@@ -76,7 +76,8 @@ static size_t search(const struct source *s, uint8_t *ret, size_t room)
 			return 0;
 		if (phdr.p_type != PT_NOTE)
 			continue;
-		n = search_notes(s, phdr.p_offset, phdr.p_filesz, phdr.p_align == 8 ? 8 : 4, ret, room);
+		n = search_notes(s, phdr.p_offset, phdr.p_filesz, phdr.p_align == 8 ? 8 : 4, ret,
+				 room);
 		if (n)
 			return n;
 	}

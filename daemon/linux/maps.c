@@ -36,8 +36,9 @@ static bool parse_line(char *line, struct kp_map *ret)
 	char perms[5];
 	int path_at = 0;
 
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &ret->start,
-		   &ret->end, perms, &ret->offset, &major_nr, &minor_nr, &ret->inode, &path_at) < 7)
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n",
+		   &ret->start, &ret->end, perms, &ret->offset, &major_nr, &minor_nr, &ret->inode,
+		   &path_at) < 7)
 		return false;
 	if (ret->end <= ret->start)
 		return false;
@@ -99,7 +100,8 @@ static int read_text_of_any(pid_t pid, char **ret, struct kp_err *err)
 	for (size_t i = 0; i < count; i++)
 		if (read_text(pid, tids[i], ret) == 0)
 			return 0;
-	return kp_fail(err, KP_EGONE, "pid %d: its memory map cannot be read (it is ending, or not yours)",
+	return kp_fail(err, KP_EGONE,
+		       "pid %d: its memory map cannot be read (it is ending, or not yours)",
 		       (int)pid);
 }
 
@@ -113,7 +115,8 @@ int kp_maps_init(struct kp_maps *maps, pid_t pid, pid_t tid, struct kp_err *err)
 	else
 		r = read_text_of_any(pid, &maps->text, err);
 	if (r < 0)
-		return tid ? kp_fail(err, KP_EGONE, "pid %d: thread %d has no memory map", (int)pid, (int)tid)
+		return tid ? kp_fail(err, KP_EGONE, "pid %d: thread %d has no memory map", (int)pid,
+				     (int)tid)
 			   : r;
 	r = parse_text(maps, err);
 	if (r < 0)
@@ -169,8 +172,8 @@ int kp_map_open_file(pid_t pid, const struct kp_map *map)
 
 	if (map->inode == 0)
 		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, map->start,
-		 map->end);
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid,
+		 map->start, map->end);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
 		return fd;

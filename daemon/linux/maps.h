@@ -12,7 +12,7 @@
 
 struct kp_map {
 	uint64_t start, end; /* [start, end) */
-	uint64_t offset;     /* in the file */
+	uint64_t offset; /* in the file */
 	uint64_t dev, inode; /* inode 0: no file */
 	bool read, write, exec, shared;
 	const char *path; /* "" if there is none; " (deleted)" kept; unescaped */

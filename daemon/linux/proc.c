@@ -207,7 +207,8 @@ int kp_proc_tasks(pid_t pid, pid_t **ret, size_t *ret_count, struct kp_err *err)
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
 		if (count == room) {
-			pid_t *grown = reallocarray(tids, room = room ? room * 2 : 64, sizeof(*tids));
+			pid_t *grown =
+				reallocarray(tids, room = room ? room * 2 : 64, sizeof(*tids));
 
 			if (!grown)
 				return kp_fail_nomem(err);
@@ -280,8 +281,8 @@ void kp_proc_where(pid_t pid, pid_t tid, struct kp_thread_where *ret)
 		return;
 	if (strncmp(text, "running", 7) == 0) {
 		ret->place = KP_PLACE_RUNNING;
-	} else if (sscanf(text, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &nr, &args[0], &args[1],
-			  &args[2], &args[3], &args[4], &args[5], &sp, &pc) == 9) {
+	} else if (sscanf(text, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &nr, &args[0],
+			  &args[1], &args[2], &args[3], &args[4], &args[5], &sp, &pc) == 9) {
 		*ret = (struct kp_thread_where){ KP_PLACE_SYSCALL, nr, sp, pc };
 	} else if (sscanf(text, "%ld %llx %llx", &nr, &sp, &pc) == 3) {
 		*ret = (struct kp_thread_where){ KP_PLACE_BLOCKED, nr, sp, pc };

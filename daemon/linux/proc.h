@@ -13,13 +13,13 @@
 
 /* /proc/PID/task/TID/status. Signal sets have bit (n - 1) for signal n. */
 struct kp_proc_status {
-	char name[64];	 /* comm, control characters as /proc escapes them */
-	char state;	 /* R S D T t Z X I */
-	pid_t tgid;	 /* pid of the thread's process */
-	pid_t ppid;	 /* of the process */
-	pid_t tracer;	 /* 0: nobody traces it */
-	pid_t ns_tid;	 /* its tid in its own (innermost) pid namespace */
-	uid_t uid[4];	 /* real, effective, saved, file system */
+	char name[64]; /* comm, control characters as /proc escapes them */
+	char state; /* R S D T t Z X I */
+	pid_t tgid; /* pid of the thread's process */
+	pid_t ppid; /* of the process */
+	pid_t tracer; /* 0: nobody traces it */
+	pid_t ns_tid; /* its tid in its own (innermost) pid namespace */
+	uid_t uid[4]; /* real, effective, saved, file system */
 	uint32_t threads; /* in the process */
 	uint32_t seccomp; /* 0 none, 1 strict, 2 filter */
 	uint32_t seccomp_filters;
@@ -59,10 +59,10 @@ void kp_proc_exe(pid_t pid, char *ret, size_t size);
  * What a thread does, from /proc/PID/task/TID/syscall. Without stopping it.
  */
 enum kp_thread_place {
-	KP_PLACE_RUNNING = 0,  /* on a CPU or runnable: pc is not known */
-	KP_PLACE_SYSCALL = 1,  /* blocked in system call number nr */
-	KP_PLACE_BLOCKED = 2,  /* blocked, but not in a system call */
-	KP_PLACE_UNKNOWN = 3,  /* gone, or the kernel will not say */
+	KP_PLACE_RUNNING = 0, /* on a CPU or runnable: pc is not known */
+	KP_PLACE_SYSCALL = 1, /* blocked in system call number nr */
+	KP_PLACE_BLOCKED = 2, /* blocked, but not in a system call */
+	KP_PLACE_UNKNOWN = 3, /* gone, or the kernel will not say */
 };
 struct kp_thread_where {
 	enum kp_thread_place place;

@@ -228,8 +228,8 @@ static const char *outer_name(const struct collector *c, uint32_t location)
 static bool is_whole(const struct collector *c, const struct kp_raw_sample *s, uint16_t depth,
 		     uint32_t root, uint32_t before)
 {
-	bool chain_ended = s->walk_end < KP_WALK_END_COUNT &&
-			   kp_walk_is_whole((enum kp_walk_end)s->walk_end);
+	bool chain_ended =
+		s->walk_end < KP_WALK_END_COUNT && kp_walk_is_whole((enum kp_walk_end)s->walk_end);
 
 	if (chain_ended && depth == s->depth && depth > 1)
 		return true;

@@ -37,6 +37,6 @@ typedef void (*kp_sites_done_fn)(void *ctx, uint32_t symbol_module);
  * Looks all sites up, file by file. The frames live as long as the symbolizer. Only out of memory
  * is a failure; what has no name keeps count 0.
  */
-int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay,
-		     const struct kp_pins *pins, struct kp_symbolizer *symbolizer,
-		     kp_sites_done_fn done, void *ctx, struct kp_err *err);
+int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const struct kp_pins *pins,
+		     struct kp_symbolizer *symbolizer, kp_sites_done_fn done, void *ctx,
+		     struct kp_err *err);

@@ -40,8 +40,8 @@ int kp_agent_memory_create(struct kp_shm_map *map, int signal, struct kp_raw_wri
 	memory->map = *map;
 	*map = (struct kp_shm_map){ .fd = -1 };
 	memory->signal = signal;
-	kp_drain_init(&memory->drain, memory->map.ring, memory->map.cell_count, memory->map.depth, writer,
-		      left, complete, memory);
+	kp_drain_init(&memory->drain, memory->map.ring, memory->map.cell_count, memory->map.depth,
+		      writer, left, complete, memory);
 	touch_ring(&memory->map);
 	*ret = memory;
 	return 0;
@@ -56,7 +56,8 @@ void kp_agent_memory_destroy(struct kp_agent_memory *memory)
 	free(memory);
 }
 
-int kp_agent_memory_add(struct kp_agent_memory *memory, struct kp_attachment *user, struct kp_err *err)
+int kp_agent_memory_add(struct kp_agent_memory *memory, struct kp_attachment *user,
+			struct kp_err *err)
 {
 	if (memory->user_count == memory->user_room) {
 		size_t room = memory->user_room ? memory->user_room * 2 : 4;

@@ -11,15 +11,15 @@
 #include <sys/stat.h>
 
 #define MS UINT64_C(1000000)
-#define YOUNG_NS (30 * MS)	  /* a new image loads its libraries: look often */
-#define FULL_POLL_NS (100 * MS)	  /* threads, even if their number did not change */
-#define RESCAN_MIN_NS (1 * MS)	  /* modules, when a PC was in none of them */
-#define SCAN_NS (1000 * MS)	  /* modules anyway, at least this often */
-#define SCAN_MIN_NS (30 * MS)	  /* and at most this often */
-#define SCAN_PART 200		  /* of the time at most goes into looking */
-#define NAMES_NS (500 * MS)	  /* threads give themselves names after they are born */
-#define MAIL_PATIENCE_MS 8	  /* of the thread's CPU time */
-#define NUDGE_NS (1 * MS)	  /* CPU time of a new thread until its timer is armed, about */
+#define YOUNG_NS (30 * MS) /* a new image loads its libraries: look often */
+#define FULL_POLL_NS (100 * MS) /* threads, even if their number did not change */
+#define RESCAN_MIN_NS (1 * MS) /* modules, when a PC was in none of them */
+#define SCAN_NS (1000 * MS) /* modules anyway, at least this often */
+#define SCAN_MIN_NS (30 * MS) /* and at most this often */
+#define SCAN_PART 200 /* of the time at most goes into looking */
+#define NAMES_NS (500 * MS) /* threads give themselves names after they are born */
+#define MAIL_PATIENCE_MS 8 /* of the thread's CPU time */
+#define NUDGE_NS (1 * MS) /* CPU time of a new thread until its timer is armed, about */
 #define LEASE_SECONDS 3
 #define LEASE_MIN 256
 
@@ -49,7 +49,8 @@ static uint64_t lease_samples(const struct kp_attachment *a)
 static void heartbeat(struct kp_attachment *a)
 {
 	struct kp_shm_map *map = &a->memory->map;
-	uint64_t lease = kp_shm_spent(map->head, map->ring) + lease_samples(a) * a->memory->user_count;
+	uint64_t lease =
+		kp_shm_spent(map->head, map->ring) + lease_samples(a) * a->memory->user_count;
 
 	__atomic_store_n(&map->head->lease, lease, __ATOMIC_RELAXED);
 }
@@ -73,12 +74,13 @@ static struct kp_agent_plan make_plan(const struct kp_attachment *a)
 
 static uint64_t period_of(const struct kp_attachment *a, uint8_t source)
 {
-	return source == KP_SOURCE_EVENT ? a->plan->clocks.task_period_ns : a->plan->clocks.timer_period_ns;
+	return source == KP_SOURCE_EVENT ? a->plan->clocks.event.ns
+					 : a->plan->clocks.timer_period_ns;
 }
 
 pid_t kp_attachment_owner(const struct kp_attachment *a, const struct kp_ring_record *record)
 {
-	const struct kp_clock *clock = record->source == KP_SOURCE_EVENT ? a->task : a->timer;
+	const struct kp_clock *clock = record->source == KP_SOURCE_EVENT ? a->event : a->timer;
 
 	return clock ? clock->ops->owner(clock, record->origin) : 0;
 }
@@ -96,7 +98,8 @@ static bool has_unknown_caller(const struct kp_attachment *a, const struct kp_ri
  * sample. A leaf was executed, so it is worth a look at once. A caller may be no code at all
  * (frames without frame pointers): the looks that find nothing come less and less often.
  */
-static int learn_modules(struct kp_attachment *a, const struct kp_ring_record *record, struct kp_err *err)
+static int learn_modules(struct kp_attachment *a, const struct kp_ring_record *record,
+			 struct kp_err *err)
 {
 	uint64_t since = kp_now_ns() - a->scan_ns;
 	size_t found;
@@ -164,8 +167,8 @@ static void arm(struct kp_attachment *a, const struct kp_thread *thread, bool ti
 {
 	if (timer_too)
 		a->timer->ops->arm(a->timer, thread->tid, thread->ns_tid, NULL);
-	if (a->task)
-		a->task->ops->arm(a->task, thread->tid, thread->ns_tid, NULL);
+	if (a->event)
+		a->event->ops->arm(a->event, thread->tid, thread->ns_tid, NULL);
 	if (a->nudge && timer_too)
 		a->nudge->ops->arm(a->nudge, thread->tid, thread->ns_tid, NULL);
 	if (a->plan->events)
@@ -175,8 +178,8 @@ static void arm(struct kp_attachment *a, const struct kp_thread *thread, bool ti
 static void forget(struct kp_attachment *a, pid_t tid)
 {
 	a->timer->ops->forget(a->timer, tid);
-	if (a->task)
-		a->task->ops->forget(a->task, tid);
+	if (a->event)
+		a->event->ops->forget(a->event, tid);
 	if (a->nudge)
 		a->nudge->ops->forget(a->nudge, tid);
 	if (a->plan->events)
@@ -207,19 +210,23 @@ static void end_nudges(struct kp_attachment *a)
 
 static int make_clocks(struct kp_attachment *a, struct kp_err *err)
 {
+	static const struct kp_event_period nudge = { KP_EVENT_TASK_CLOCK, NUDGE_NS, NUDGE_NS };
 	const struct kp_clock_plan *plan = &a->plan->clocks;
-	int r = kp_timer_clock_create(a->memory->map.head, a->target.pid, a->target.ns_pid, plan->timer_period_ns,
+	uint64_t base = a->memory->map.base;
+	int r = kp_timer_clock_create(a->memory->map.head, a->target.pid, a->target.ns_pid,
+				      plan->timer_period_ns,
 				      plan->timer_mode == KP_TIMER_SYSCALL ? 2 : 1, &a->timer, err);
 
-	if (r == 0 && plan->task)
-		r = kp_task_clock_create(a->target.pid, a->memory->signal, plan->task_period_ns, &a->task,
-					 err);
+	if (r == 0 && plan->has_event)
+		r = kp_event_clock_create(a->target.pid, base, a->memory->signal, &plan->event,
+					  &a->event, err);
 	if (r == 0 && plan->nudge)
-		r = kp_task_clock_create(a->target.pid, a->memory->signal, NUDGE_NS, &a->nudge, err);
+		r = kp_event_clock_create(a->target.pid, base, a->memory->signal, &nudge, &a->nudge,
+					  err);
 	if (r == 0)
 		r = put_clock(a, a->timer, err);
-	if (r == 0 && a->task)
-		r = put_clock(a, a->task, err);
+	if (r == 0 && a->event)
+		r = put_clock(a, a->event, err);
 	return r;
 }
 
@@ -267,8 +274,8 @@ static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t arm
 /* The mapping becomes memory of the session. */
 static int take_memory(struct kp_attachment *a, struct kp_shm_map *map, struct kp_err *err)
 {
-	return kp_agent_memory_create(map, a->target.signal, a->plan->writer, &a->plan->left, &a->memory,
-				      err);
+	return kp_agent_memory_create(map, a->target.signal, a->plan->writer, &a->plan->left,
+				      &a->memory, err);
 }
 
 static int ignore_event(void *ctx, const struct kp_thread *thread, bool came, struct kp_err *err)
@@ -308,15 +315,16 @@ int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *attac
 		mail[i] = (struct kp_mail){ .op = KP_MAIL_ARM,
 					    .tid = (uint32_t)a->threads.thread[i].ns_tid,
 					    .first_ns = 1 + random_below(plan.period_ns) };
-	r = kp_inject(target, &plan, (struct kp_mail_list){ mail, a->threads.count }, &map, &a->stopped_ns,
-		      err);
+	r = kp_inject(target, &plan, (struct kp_mail_list){ mail, a->threads.count }, &map,
+		      &a->stopped_ns, err);
 	if (r == 0)
 		r = take_memory(a, &map, err);
 	return r < 0 ? r : start(a, mail, a->threads.count, 0, err);
 }
 
 int kp_attachment_launch(struct kp_attachment *a, struct kp_attachment_plan *attachment_plan,
-			 char *const argv[], const struct kp_launch_hooks *hooks, struct kp_err *err)
+			 char *const argv[], const struct kp_launch_hooks *hooks,
+			 struct kp_err *err)
 {
 	struct kp_shm_map map = { .fd = -1 };
 	struct kp_agent_plan plan;
@@ -326,8 +334,8 @@ int kp_attachment_launch(struct kp_attachment *a, struct kp_attachment_plan *att
 	begin(a, attachment_plan);
 	plan = make_plan(a);
 	mail = (struct kp_mail){ .op = KP_MAIL_ARM, .first_ns = 1 + random_below(plan.period_ns) };
-	r = kp_launch(argv, a->plan->signal, &plan, &mail, hooks, &a->target, &map,
-		      &a->stopped_ns, err);
+	r = kp_launch(argv, a->plan->signal, &plan, &mail, hooks, &a->target, &map, &a->stopped_ns,
+		      err);
 	if (r != 0)
 		return r;
 	r = take_memory(a, &map, err);
@@ -368,7 +376,8 @@ static bool threads_are_due(struct kp_attachment *a, uint64_t now)
 	return !a->plan->events && thread_count_changed(a);
 }
 
-static int look_at_threads(struct kp_attachment *a, uint64_t now, uint64_t elapsed_ns, struct kp_err *err)
+static int look_at_threads(struct kp_attachment *a, uint64_t now, uint64_t elapsed_ns,
+			   struct kp_err *err)
 {
 	int r;
 
@@ -441,7 +450,7 @@ static void work_stuck_mail_off(struct kp_attachment *a)
 
 bool kp_attachment_is_in_a_hurry(const struct kp_attachment *a)
 {
-	return a->live && ((a->task && a->task->soon) || (a->nudge && a->nudge->soon));
+	return a->live && ((a->event && a->event->soon) || (a->nudge && a->nudge->soon));
 }
 
 int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_err *err)
@@ -458,8 +467,8 @@ int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_e
 	if (r < 0)
 		return r;
 	a->timer->ops->serve(a->timer);
-	if (a->task)
-		a->task->ops->serve(a->task);
+	if (a->event)
+		a->event->ops->serve(a->event);
 	if (a->nudge)
 		a->nudge->ops->serve(a->nudge);
 	end_nudges(a);
@@ -472,8 +481,8 @@ int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_e
 
 static void stop_clocks(struct kp_attachment *a)
 {
-	if (a->task)
-		a->task->ops->stop(a->task);
+	if (a->event)
+		a->event->ops->stop(a->event);
 	if (a->nudge)
 		a->nudge->ops->stop(a->nudge);
 	a->timer->ops->stop(a->timer);
@@ -506,7 +515,7 @@ int kp_attachment_close(struct kp_attachment *a, uint64_t elapsed_ns, uint64_t *
 void kp_attachment_deinit(struct kp_attachment *a)
 {
 	kp_clock_destroy(a->nudge);
-	kp_clock_destroy(a->task);
+	kp_clock_destroy(a->event);
 	kp_clock_destroy(a->timer);
 	kp_threads_deinit(&a->threads);
 	kp_modules_deinit(&a->modules);

@@ -33,15 +33,17 @@ struct kp_attachment {
 	struct kp_target target;
 	struct kp_agent_memory *memory;
 	struct kp_clock *timer;
-	struct kp_clock *task;	/* NULL: timers only */
-	struct kp_clock *nudge; /* timers only: events that run a new thread's handler once, or NULL */
+	struct kp_clock *event; /* NULL: timers only */
+	struct kp_clock
+		*nudge; /* timers only: events that run a new thread's handler once, or NULL */
 	struct kp_threads threads;
 	struct kp_modules modules;
-	bool look_at_threads, look_at_modules, look_at_names; /* something is said to have changed */
+	bool look_at_threads, look_at_modules,
+		look_at_names; /* something is said to have changed */
 	uint64_t attached_ns; /* CLOCK_MONOTONIC */
 	uint64_t threads_ns, scan_ns, names_ns; /* when last looked at */
 	uint64_t scan_cost_ns; /* how long the last regular scan took */
-	uint64_t rescan_ns;  /* until modules are looked at again for an unknown caller */
+	uint64_t rescan_ns; /* until modules are looked at again for an unknown caller */
 	uint64_t stopped_ns; /* by attaching and arming */
 	uint64_t samples;
 	bool live; /* the agent is in the target */
@@ -52,8 +54,9 @@ int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *plan,
 		       const struct kp_target *target, struct kp_err *err);
 
 /* Into a program that is started: see kp_launch(), also for the results > 0. */
-int kp_attachment_launch(struct kp_attachment *a, struct kp_attachment_plan *plan, char *const argv[],
-			 const struct kp_launch_hooks *hooks, struct kp_err *err);
+int kp_attachment_launch(struct kp_attachment *a, struct kp_attachment_plan *plan,
+			 char *const argv[], const struct kp_launch_hooks *hooks,
+			 struct kp_err *err);
 
 /* For a child that has been forked and has the agent from its parent already: only clocks. */
 int kp_attachment_fork(struct kp_attachment *a, const struct kp_attachment *parent,

@@ -17,22 +17,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define MS UINT64_C(1000000)
 #define ACTION_CHECK_NS (100 * MS) /* whether the handler is still there */
 #define YOUNG_NS (30 * MS)
 #define SILENCE_NS (1000 * MS) /* CPU used without any sample before the handler is looked up */
-#define RETRY_NS (1 * MS)      /* an image that was not ready to be attached to */
+#define RETRY_NS (1 * MS) /* an image that was not ready to be attached to */
 #define TRIES_MAX 2000
+#define TICKS_PER_S 100 /* USER_HZ: the same on all our CPUs */
 #define PROCESSES_MAX 2000
 
 void kp_family_init(struct kp_family *family, struct kp_attachment_plan *plan, bool follow,
-		  kp_family_say_fn say, void *ctx)
+		    kp_family_say_fn say, void *ctx)
 {
+	struct timespec now;
+
 	*family = (struct kp_family){ .plan = plan, .follow = follow, .say = say, .ctx = ctx };
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	family->start_ticks = (uint64_t)now.tv_sec * TICKS_PER_S +
+			      (uint64_t)now.tv_nsec / (1000000000 / TICKS_PER_S);
 }
 
-__attribute__((format(printf, 2, 3))) static void say(const struct kp_family *family, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void say(const struct kp_family *family,
+						      const char *fmt, ...)
 {
 	char line[640];
 	va_list args;
@@ -97,7 +105,7 @@ static void add_counts(struct kp_ring_counts *to, const struct kp_ring_counts *c
 /* With two clocks a thread that one of them misses is not sampled whole; most miss both or none. */
 static uint32_t unsampled(const struct kp_attachment *a)
 {
-	uint32_t events = a->task ? a->task->failed : 0;
+	uint32_t events = a->event ? a->event->failed : 0;
 
 	return events > a->timer->failed ? events : a->timer->failed;
 }
@@ -129,7 +137,8 @@ static void settle(struct kp_family *family, struct kp_process *process, uint64_
 	kp_attachment_deinit(a);
 }
 
-static void close_attachment(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns)
+static void close_attachment(struct kp_family *family, struct kp_process *process,
+			     uint64_t elapsed_ns)
 {
 	struct kp_err err;
 	uint64_t detach_ns;
@@ -167,14 +176,16 @@ static int attach(struct kp_family *family, struct kp_process *process, struct k
 	return r;
 }
 
-/* CPU time from here on is the window's. */
-static void begin_cpu(struct kp_process *process, bool from_birth)
+/* CPU time from here on is the window's; of one that was born in it, all. */
+static void begin_cpu(const struct kp_family *family, struct kp_process *process)
 {
-	uint64_t now;
+	uint64_t now, born;
+	bool in_window = family->count > 1 && kp_proc_start_time(process->pid, &born, NULL) == 0 &&
+			 born >= family->start_ticks;
 
 	if (kp_proc_cpu_ns(process->pid, &now))
 		process->cpu_ns = now;
-	process->cpu_start_ns = from_birth ? 0 : process->cpu_ns;
+	process->cpu_start_ns = in_window ? 0 : process->cpu_ns;
 	process->silent_cpu_ns = process->cpu_ns;
 }
 
@@ -186,7 +197,7 @@ int kp_family_attach(struct kp_family *family, pid_t pid, struct kp_err *err)
 	if (!process)
 		return -KP_ENOMEM;
 	r = attach(family, process, err);
-	begin_cpu(process, false);
+	begin_cpu(family, process);
 	process->look_for_children = true;
 	return r;
 }
@@ -200,8 +211,8 @@ static void child_exists(void *ctx, pid_t pid)
 		kp_task_events_add(family->plan->events, pid, NULL);
 }
 
-int kp_family_launch(struct kp_family *family, char *const argv[], void (*before_exec)(void *), void *ctx,
-		   struct kp_err *err)
+int kp_family_launch(struct kp_family *family, char *const argv[], void (*before_exec)(void *),
+		     void *ctx, struct kp_err *err)
 {
 	struct kp_launch_hooks hooks = { .child_exists = child_exists,
 					 .ctx = family,
@@ -217,7 +228,7 @@ int kp_family_launch(struct kp_family *family, char *const argv[], void (*before
 	if (r != 0)
 		kp_attachment_deinit(&process->attachment);
 	else
-		begin_cpu(process, false);
+		begin_cpu(family, process);
 	return r;
 }
 
@@ -297,15 +308,17 @@ static void child_came(struct kp_family *family, struct kp_process *parent, pid_
 	child = add(family, pid, NULL);
 	if (!child)
 		return;
-	begin_cpu(child, true);
-	if (!has_inherited(parent, &status)) {
-		take_image(family, child);
-		return;
-	}
+	begin_cpu(family, child);
 	/* After vfork() it is in its parent's memory, where nothing is its own, until it execs. */
-	if (kp_proc_share_memory(parent->pid, pid)) {
+	if (parent && kp_proc_share_memory(parent->pid, pid)) {
 		child->lender = parent->pid;
 		child->try_again_ns = kp_now_ns() + RETRY_NS;
+		if (family->plan->events)
+			kp_task_events_add(family->plan->events, pid, NULL);
+		return;
+	}
+	if (!has_inherited(parent, &status)) {
+		take_image(family, child);
 		return;
 	}
 	target = describe_child(parent, pid, &status);
@@ -440,7 +453,9 @@ static void check_handler(struct kp_family *family, struct kp_process *process, 
 	if (!is_silent(process))
 		return;
 	process->silent_cpu_ns = process->cpu_ns;
-	if (kp_handler_is_ours(process->pid, &a->memory->map, a->memory->signal, &ours, NULL) == 0 && !ours)
+	if (kp_handler_is_ours(process->pid, &a->memory->map, a->memory->signal, &ours, NULL) ==
+		    0 &&
+	    !ours)
 		handler_lost(family, process, elapsed_ns);
 }
 
@@ -553,17 +568,20 @@ uint64_t kp_family_cpu_ns(const struct kp_family *family)
 }
 
 /* What a child has inherited that was forked too late to be followed: it has no clock. */
-static void clean_children(struct kp_family *family, pid_t pid, const struct kp_shm_map *map, int signal)
+static void clean_children(struct kp_family *family, pid_t pid, const struct kp_shm_map *map,
+			   int signal)
 {
 	_cleanup_(kp_freep) pid_t *pids = NULL;
 	size_t n = kp_proc_children(pid, &pids);
 
 	for (size_t i = 0; i < n; i++)
 		if (!find(family, pids[i]) && kp_is_injected(pids[i], map->base))
-			kp_remove(pids[i], NULL, map->base, map->base + map->bytes, signal, NULL, NULL);
+			kp_remove(pids[i], NULL, map->base, map->base + map->bytes, signal, NULL,
+				  NULL);
 }
 
-static void close_for_good(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns)
+static void close_for_good(struct kp_family *family, struct kp_process *process,
+			   uint64_t elapsed_ns)
 {
 	struct kp_agent_memory *memory = process->attachment.memory;
 	struct kp_shm_map map;

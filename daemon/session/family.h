@@ -15,7 +15,7 @@
 struct kp_process {
 	pid_t pid;
 	struct kp_attachment attachment; /* live or not */
-	uint64_t cpu_start_ns, cpu_ns;	 /* at the start of its part of the window, and now */
+	uint64_t cpu_start_ns, cpu_ns; /* at the start of its part of the window, and now */
 	uint64_t silent_cpu_ns, silent_samples; /* when samples came last */
 	uint64_t action_check_ns;
 	uint32_t tries; /* to attach to the image that it is now */
@@ -34,6 +34,7 @@ struct kp_family {
 	bool follow; /* children of the target too */
 	struct kp_process **process; /* [0] is the target */
 	size_t count, room;
+	uint64_t start_ticks; /* since boot, as start times of processes are */
 	bool target_lost; /* the target took the signal for itself, or became what cannot be sampled */
 	struct kp_raw_end sums; /* over what has ended */
 	uint64_t cpu_of_ended_ns;
@@ -43,12 +44,12 @@ struct kp_family {
 };
 
 void kp_family_init(struct kp_family *family, struct kp_attachment_plan *plan, bool follow,
-		  kp_family_say_fn say, void *ctx);
+		    kp_family_say_fn say, void *ctx);
 
 /* The target: attached to, or started (results as kp_attachment_launch()). */
 int kp_family_attach(struct kp_family *family, pid_t pid, struct kp_err *err);
-int kp_family_launch(struct kp_family *family, char *const argv[], void (*before_exec)(void *), void *ctx,
-		   struct kp_err *err);
+int kp_family_launch(struct kp_family *family, char *const argv[], void (*before_exec)(void *),
+		     void *ctx, struct kp_err *err);
 
 /* One turn over all processes. */
 int kp_family_turn(struct kp_family *family, uint64_t elapsed_ns, struct kp_err *err);

@@ -33,6 +33,8 @@ struct session {
 	struct kp_signals signals;
 	struct kp_family family;
 	int pidfd; /* of the target */
+	int old_priority; /* nice value that kitprof was started with */
+	bool raised;
 	pid_t child; /* run: until it is waited for */
 	int exit_status;
 	uint64_t start_ns, deadline_ns;
@@ -77,10 +79,30 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-/* A late turn is a thread that is armed late. The program itself was started before, as it was. */
-static void raise_priority(void)
+/*
+ * A late turn is a thread that is armed late. Only root may; the program that is started, and what
+ * comes after the session, run as kitprof was started itself.
+ */
+static void raise_priority(struct session *s)
 {
-	setpriority(PRIO_PROCESS, 0, -10);
+	errno = 0;
+	s->old_priority = getpriority(PRIO_PROCESS, 0);
+	s->raised = errno == 0 && setpriority(PRIO_PROCESS, 0, s->old_priority - 10) == 0;
+}
+
+static void restore_priority(const struct session *s)
+{
+	if (s->raised)
+		setpriority(PRIO_PROCESS, 0, s->old_priority);
+}
+
+/* In the child, before it execs. */
+static void become_as_before(void *ctx)
+{
+	struct session *s = ctx;
+
+	kp_signals_restore(&s->signals);
+	restore_priority(s);
 }
 
 /* ---- start ---- */
@@ -131,7 +153,7 @@ static void tree_say(void *ctx, const char *line)
 static int open_target(struct session *s, struct kp_err *err)
 {
 	const struct kp_session_options *o = s->options;
-	int r = o->argv ? kp_family_launch(&s->family, o->argv, kp_signals_restore, &s->signals, err)
+	int r = o->argv ? kp_family_launch(&s->family, o->argv, become_as_before, s, err)
 			: kp_family_attach(&s->family, o->pid, err);
 	const struct kp_attachment *a;
 
@@ -145,7 +167,6 @@ static int open_target(struct session *s, struct kp_err *err)
 	s->own_cpu_start_ns = own_cpu_ns();
 	s->pidfd = (int)syscall(SYS_pidfd_open, a->target.pid, 0);
 	raise_descriptor_limit();
-	raise_priority();
 	return 0;
 }
 
@@ -158,6 +179,7 @@ static int prepare(struct session *s, struct kp_err *err)
 		return r;
 	if (s->plan.clocks.why[0])
 		say(s, "%s", s->plan.clocks.why);
+	raise_priority(s);
 	r = kp_pins_create(&s->pins, err);
 	if (r == 0)
 		r = kp_signals_init(&s->signals, err);
@@ -190,6 +212,16 @@ static bool has_ended(const struct session *s)
 	return kill(s->family.process[0]->pid, 0) != 0 && errno == ESRCH;
 }
 
+static void tell_progress(const struct session *s)
+{
+	struct kp_ring_counts counts;
+
+	if (!s->options->progress)
+		return;
+	kp_family_count(&s->family, &counts);
+	s->options->progress(s->options->ctx, counts.kept);
+}
+
 /* What the turn found; 0: the window goes on. */
 static enum kp_raw_end_why look_around(struct session *s)
 {
@@ -213,8 +245,10 @@ static bool wait_turn(struct session *s)
 {
 	struct pollfd fds[3] = { { .fd = s->signals.fd, .events = POLLIN },
 				 { .fd = s->pidfd, .events = POLLIN },
-				 { .fd = s->events ? kp_task_events_fd(s->events) : -1, .events = POLLIN } };
-	bool hurry = kp_family_is_in_a_hurry(&s->family) || (!s->events && elapsed_ns(s) < YOUNG_NS);
+				 { .fd = s->events ? kp_task_events_fd(s->events) : -1,
+				   .events = POLLIN } };
+	bool hurry =
+		kp_family_is_in_a_hurry(&s->family) || (!s->events && elapsed_ns(s) < YOUNG_NS);
 
 	poll(fds, 3, hurry ? YOUNG_TURN_MS : TURN_MS);
 	return fds[0].revents && kp_signals_read(&s->signals, s->child);
@@ -225,10 +259,12 @@ static enum kp_raw_end_why window(struct session *s)
 	enum kp_raw_end_why why = 0;
 	struct kp_err err;
 
+	tell_progress(s);
 	while (!why) {
 		bool told = wait_turn(s);
 
-		if (kp_family_turn(&s->family, elapsed_ns(s), &err) < 0 || kp_raw_sink_flush(&s->sink, &err) < 0) {
+		if (kp_family_turn(&s->family, elapsed_ns(s), &err) < 0 ||
+		    kp_raw_sink_flush(&s->sink, &err) < 0) {
 			say(s, "warning: %s; the window ends here", err.text);
 			why = KP_RAW_END_SIGNAL;
 		}
@@ -236,6 +272,7 @@ static enum kp_raw_end_why window(struct session *s)
 			why = KP_RAW_END_SIGNAL;
 		if (!why)
 			why = look_around(s);
+		tell_progress(s);
 	}
 	return why;
 }
@@ -296,6 +333,7 @@ static void deinit(struct session *s)
 	kp_signals_deinit(&s->signals);
 	kp_pins_destroy(s->pins);
 	kp_closep(&s->pidfd);
+	restore_priority(s);
 }
 
 static int run(struct session *s, struct kp_session_result *ret, struct kp_err *err)
@@ -307,7 +345,8 @@ static int run(struct session *s, struct kp_session_result *ret, struct kp_err *
 		r = open_target(s, err);
 	if (r != 0)
 		return r;
-	if (finish(s, window(s), &late) < 0)
+	ret->why = window(s);
+	if (finish(s, ret->why, &late) < 0)
 		say(s, "warning: %s", late.text);
 	r = kp_raw_sink_map(&s->sink, &ret->raw, &ret->raw_size, err);
 	if (r < 0)
@@ -372,5 +411,7 @@ int kp_session_cleanup(pid_t pid, bool *ret_found, struct kp_err *err)
 	*ret_found = target.leftover_base != 0;
 	if (!*ret_found)
 		return r;
-	return r < 0 ? r : kp_remove(pid, NULL, target.leftover_base, target.leftover_end, 0, NULL, err);
+	return r < 0 ? r
+		     : kp_remove(pid, NULL, target.leftover_base, target.leftover_end, 0, NULL,
+				 err);
 }

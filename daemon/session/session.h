@@ -7,6 +7,7 @@
 #include "common/err.h"
 #include "daemon/clock/choose.h"
 #include "daemon/symbol/pin.h"
+#include "proto/rawfile.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,18 +15,20 @@
 #include <sys/types.h>
 
 struct kp_session_options {
-	pid_t pid;	    /* attach to it; 0: run argv */
-	char *const *argv;  /* NULL-terminated */
-	uint64_t rate_mhz;  /* KP_RATE_MIN_MHZ..KP_RATE_MAX_MHZ */
-	uint32_t depth;	    /* 1..KP_DEPTH_MAX */
-	uint64_t cap;	    /* samples at most, at least 1 */
+	pid_t pid; /* attach to it; 0: run argv */
+	char *const *argv; /* NULL-terminated */
+	uint64_t rate_mhz; /* KP_RATE_MIN_MHZ..KP_RATE_MAX_MHZ */
+	uint32_t depth; /* 1..KP_DEPTH_MAX */
+	uint64_t cap; /* samples at most, at least 1 */
 	uint64_t duration_ns; /* 0: until the target ends or a signal comes */
-	int signal;	    /* for sampling; 0: choose */
+	int signal; /* for sampling; 0: choose */
 	enum kp_clock_wish clock;
 	bool follow; /* forks and execs of the target as well */
 	const char *raw_path; /* NULL: the raw profile stays in memory */
 	/* Takes a line about what goes on (no newline); may be NULL. */
 	void (*say)(void *ctx, const char *line);
+	/* Takes the samples kept so far: when sampling has begun, and each turn. May be NULL. */
+	void (*progress)(void *ctx, uint64_t kept);
 	void *ctx;
 };
 
@@ -33,7 +36,8 @@ struct kp_session_result {
 	void *raw; /* the raw profile, whole */
 	size_t raw_size;
 	struct kp_pins *pins;
-	pid_t child;	 /* run: the program, if it still runs (--cap or -d ended the window); else 0 */
+	enum kp_raw_end_why why; /* the window ended */
+	pid_t child; /* run: the program, if it still runs (--cap or -d ended the window); else 0 */
 	int exit_status; /* run: as wait(2) gives it, if child is 0 */
 };
 

@@ -61,7 +61,8 @@ static struct kp_raw_string module_path(const struct kp_map *map)
 	struct kp_raw_string path = kp_raw_string(map->path[0] ? map->path : "//anon");
 	size_t tail = sizeof(deleted) - 1;
 
-	if (map->inode && path.len > tail && memcmp(path.text + path.len - tail, deleted, tail) == 0)
+	if (map->inode && path.len > tail &&
+	    memcmp(path.text + path.len - tail, deleted, tail) == 0)
 		path.len -= (uint32_t)tail;
 	return path;
 }

@@ -78,7 +78,8 @@ static int watch_open(pid_t tid, struct watch **ret, struct kp_err *err)
 	watch->fd = open_dummy(tid);
 	if (watch->fd < 0)
 		return errno == ESRCH ? kp_fail(err, KP_EGONE, "thread %d is gone", (int)tid)
-				      : kp_fail_errno(err, "perf_event_open(dummy) for thread %d", (int)tid);
+				      : kp_fail_errno(err, "perf_event_open(dummy) for thread %d",
+						      (int)tid);
 	page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, watch->fd, 0);
 	if (page == MAP_FAILED)
 		return kp_fail_errno(err, "buffer of a perf event (kernel.perf_event_mlock_kb)");
@@ -211,12 +212,14 @@ static bool decode(const uint8_t *bytes, struct kp_task_event *ret)
 	switch (task.header.type) {
 	case PERF_RECORD_FORK:
 	case PERF_RECORD_EXIT:
-		*ret = (struct kp_task_event){ task.header.type == PERF_RECORD_FORK ? KP_TASK_FORK : KP_TASK_EXIT,
-					       (pid_t)task.pid, (pid_t)task.tid, (pid_t)task.parent_pid,
-					       (pid_t)task.parent_tid };
+		*ret = (struct kp_task_event){ task.header.type == PERF_RECORD_FORK ? KP_TASK_FORK
+										    : KP_TASK_EXIT,
+					       (pid_t)task.pid, (pid_t)task.tid,
+					       (pid_t)task.parent_pid, (pid_t)task.parent_tid };
 		return true;
 	case PERF_RECORD_COMM:
-		ret->type = task.header.misc & PERF_RECORD_MISC_COMM_EXEC ? KP_TASK_EXEC : KP_TASK_NAME;
+		ret->type =
+			task.header.misc & PERF_RECORD_MISC_COMM_EXEC ? KP_TASK_EXEC : KP_TASK_NAME;
 		return true;
 	case PERF_RECORD_MMAP:
 		ret->type = KP_TASK_MMAP;
@@ -255,7 +258,8 @@ static int read_watch(struct watch *watch, kp_task_event_fn fn, void *ctx, struc
 			tail = head;
 			break;
 		}
-		copy_out(watch, tail, bytes, header.size < sizeof(bytes) ? header.size : sizeof(bytes));
+		copy_out(watch, tail, bytes,
+			 header.size < sizeof(bytes) ? header.size : sizeof(bytes));
 		tail += header.size;
 		if (!decode(bytes, &event))
 			continue;
@@ -272,7 +276,8 @@ static int read_watch(struct watch *watch, kp_task_event_fn fn, void *ctx, struc
  * All buffers are looked at: that one is readable is forgotten by the kernel as soon as somebody,
  * such as a poll() of the epoll descriptor, has seen it.
  */
-int kp_task_events_read(struct kp_task_events *events, kp_task_event_fn fn, void *ctx, struct kp_err *err)
+int kp_task_events_read(struct kp_task_events *events, kp_task_event_fn fn, void *ctx,
+			struct kp_err *err)
 {
 	int r = 0;
 

@@ -75,8 +75,8 @@ static int went(struct kp_threads *threads, size_t at, kp_thread_event_fn event,
 }
 
 /* Both lists ascend: one walk along the two. */
-static int merge(struct kp_threads *threads, const pid_t *tids, size_t count, kp_thread_event_fn event,
-		 void *ctx, struct kp_err *err)
+static int merge(struct kp_threads *threads, const pid_t *tids, size_t count,
+		 kp_thread_event_fn event, void *ctx, struct kp_err *err)
 {
 	size_t at = 0;
 	int r = 0;
@@ -96,7 +96,8 @@ static int merge(struct kp_threads *threads, const pid_t *tids, size_t count, kp
 	return r;
 }
 
-int kp_threads_poll(struct kp_threads *threads, kp_thread_event_fn event, void *ctx, struct kp_err *err)
+int kp_threads_poll(struct kp_threads *threads, kp_thread_event_fn event, void *ctx,
+		    struct kp_err *err)
 {
 	_cleanup_(kp_freep) pid_t *tids = NULL;
 	size_t count = 0;

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 struct kp_thread {
-	pid_t tid;    /* in the daemon's pid namespace */
+	pid_t tid; /* in the daemon's pid namespace */
 	pid_t ns_tid; /* in its own */
 	char comm[64];
 };

@@ -96,7 +96,8 @@ static void session(uint32_t mode)
 
 static void process(uint32_t pid, const char *comm)
 {
-	struct kp_raw_process p = { pid, 0, kp_raw_string(comm), kp_raw_string("/opt/shop/bin/shop") };
+	struct kp_raw_process p = { pid, 0, kp_raw_string(comm),
+				    kp_raw_string("/opt/shop/bin/shop") };
 
 	must(kp_raw_put_process(&writer, &p, &err));
 }

@@ -18,7 +18,7 @@ import tempfile
 
 # program: its man page, and its commands; a section of options says which of these it is of
 PAGES = {
-    "kitprof": ("docs/man/kitprof.1", ["run", "record", "report", "cleanup"]),
+    "kitprof": ("docs/man/kitprof.1", ["run", "record", "report", "on", "off", "status", "sources", "cleanup"]),
     "kitprofd": ("docs/man/kitprofd.8", ["kitprofd"]),
 }
 

@@ -27,6 +27,7 @@ ALLOWED = {
     "daemon/watch":        PROTO + ["daemon/linux/", "daemon/symbol/pin.h"],
     "daemon/session":      PROTO + ["daemon/linux/", "daemon/attach/", "daemon/clock/",
                                     "daemon/watch/", "daemon/drain/", "daemon/symbol/pin.h"],
+    "daemon/serve":        COMMON + ["proto/control.h", "daemon/linux/", "daemon/profile/utf8.h"],
     "daemon/cmd":          PROTO + ["daemon/"],
     "tests":               ["common/", "proto/", "agent/", "daemon/"],
 }

@@ -29,22 +29,22 @@ struct kp_test {
 };
 static struct kp_test *kp_tests;
 
-#define Test(s, n)                                                                 \
-	static void s##_##n(void);                                                 \
-	static struct kp_test s##_##n##_test = { #s, #n, s##_##n, NULL };          \
-	__attribute__((constructor)) static void s##_##n##_add(void)               \
-	{                                                                          \
-		s##_##n##_test.next = kp_tests;                                    \
-		kp_tests = &s##_##n##_test;                                        \
-	}                                                                          \
+#define Test(s, n)                                                                                 \
+	static void s##_##n(void);                                                                 \
+	static struct kp_test s##_##n##_test = { #s, #n, s##_##n, NULL };                          \
+	__attribute__((constructor)) static void s##_##n##_add(void)                               \
+	{                                                                                          \
+		s##_##n##_test.next = kp_tests;                                                    \
+		kp_tests = &s##_##n##_test;                                                        \
+	}                                                                                          \
 	static void s##_##n(void)
 
-#define cr_assert(cond, ...)                                                       \
-	do {                                                                       \
-		if (!(cond)) {                                                     \
-			fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #cond); \
-			_exit(1);                                                  \
-		}                                                                  \
+#define cr_assert(cond, ...)                                                                       \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #cond);        \
+			_exit(1);                                                                  \
+		}                                                                                  \
 	} while (0)
 #define cr_assert_not(cond, ...) cr_assert(!(cond))
 #define cr_assert_eq(a, b, ...) cr_assert((a) == (b))
@@ -76,7 +76,8 @@ int main(void)
 			passed++;
 		} else {
 			failed++;
-			fprintf(stderr, "FAILED %s.%s (status %#x)\n", t->suite, t->name, (unsigned)status);
+			fprintf(stderr, "FAILED %s.%s (status %#x)\n", t->suite, t->name,
+				(unsigned)status);
 		}
 	}
 	printf("%d passed, %d failed\n", passed, failed);

@@ -163,7 +163,8 @@ Test(options, numbers_have_their_range)
 	wrong(KP_COMMAND_RECORD, "record --pid 0", "--pid 0:");
 	wrong(KP_COMMAND_RECORD, "record --pid 4294967297", "--pid 4294967297:");
 	wrong(KP_COMMAND_RECORD, "record --pid self", "--pid self:");
-	wrong(KP_COMMAND_RUN, "run --clock quartz", "--clock quartz: give auto, task or timer");
+	wrong(KP_COMMAND_RUN, "run --clock quartz",
+	      "--clock quartz: give auto, cycles, task or timer");
 }
 
 Test(options, formats_are_those_that_there_are)
@@ -226,4 +227,52 @@ Test(options, figures_are_asked_of_report)
 	cr_assert(o.stats && o.json);
 	wrong(KP_COMMAND_RUN, "run --stats prog", "`kitprof report`");
 	wrong(KP_COMMAND_RECORD, "record --json -p 1", "`kitprof report`");
+}
+
+Test(options, windows_have_their_length)
+{
+	cr_assert_eq(parse(KP_COMMAND_DAEMON, "kitprofd -p 5 --window 60s --keep 3 --dir x"), 0);
+	cr_assert_eq(o.window_ns, UINT64_C(60000000000));
+	cr_assert_eq(o.keep, 3);
+	cr_assert_str_eq(o.dir, "x");
+	wrong(KP_COMMAND_DAEMON, "kitprofd --window 0.5",
+	      "--window 0.5: give a time of at least 1s");
+	wrong(KP_COMMAND_DAEMON, "kitprofd --window soon", "--window soon:");
+	wrong(KP_COMMAND_DAEMON, "kitprofd --keep 0", "--keep 0: give a number from 1");
+	wrong(KP_COMMAND_RECORD, "record --window 5", "does not belong to `kitprof record`");
+}
+
+Test(options, server_is_not_told_how_to_sample)
+{
+	cr_assert_eq(parse(KP_COMMAND_SERVE, "kitprofd --socket s --dir x -q"), 0);
+	cr_assert_str_eq(o.socket, "s");
+	wrong(KP_COMMAND_SERVE, "kitprofd --rate 99",
+	      "does not belong to `kitprofd without --pid`");
+	wrong(KP_COMMAND_SERVE, "kitprofd --window 60",
+	      "does not belong to `kitprofd without --pid`");
+}
+
+Test(options, on_takes_what_sampling_takes_but_no_file)
+{
+	cr_assert_eq(parse(KP_COMMAND_ON, "on 5 -r 999 -f pprof --no-flat --socket=s"), 0);
+	cr_assert_str_eq(o.rest[0], "5");
+	cr_assert_null(o.rest[1]);
+	cr_assert_eq(o.rate_mhz, 999000);
+	cr_assert_eq(o.duration_ns, 0);
+	wrong(KP_COMMAND_ON, "on 5 -o x", "does not belong to `kitprof on`");
+	wrong(KP_COMMAND_ON, "on 5 --all", "unknown option --all");
+	wrong(KP_COMMAND_OFF, "off 5 -r 99", "does not belong to `kitprof off`");
+	cr_assert_eq(parse(KP_COMMAND_STATUS, "status --json"), 0);
+	cr_assert(o.json);
+}
+
+Test(options, words_are_those_before_the_rest)
+{
+	cr_assert_eq(parse(KP_COMMAND_ON, "on -r 99 5 --cap=7"), 0);
+	cr_assert_eq(o.word_count, 3);
+	cr_assert_str_eq(o.words[0], "-r");
+	cr_assert_str_eq(o.words[1], "99");
+	cr_assert_str_eq(o.words[2], "--cap=7");
+	cr_assert_eq(parse(KP_COMMAND_ON, "on"), 0);
+	cr_assert_eq(o.word_count, 0);
 }

@@ -1,0 +1,213 @@
+/*
+ * The clocks that are perf events: clock.h. Runs in the daemon; nothing of it is in the target.
+ *
+ * An event (perf_event.h) overflows each period; F_SETSIG and F_SETOWN_EX direct the overflow's
+ * signal to the thread itself, whose siginfo then has si_code POLL_IN and si_fd = our descriptor.
+ *
+ * The first expiration comes a whole period after the start, it is not random as a timer's is: the
+ * kernel takes one number for the first period and the others, and changing it later
+ * (PERF_EVENT_IOC_PERIOD) throws away what is left of the running one.
+ */
+#include "daemon/clock/clock.h"
+#include "daemon/clock/perf_event.h"
+#include "daemon/clock/thread_table.h"
+
+#include "common/cleanup.h"
+#include "daemon/linux/monotonic.h"
+#include "daemon/linux/proc.h"
+
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+
+#define PATIENCE_MAX_NS UINT64_C(1000000000)
+#define BIRTH_NS UINT64_C(20000000) /* what blocks signals for longer does not just start */
+
+struct event_clock {
+	struct kp_clock base;
+	struct kp_thread_table threads;
+	struct kp_event_period period;
+	pid_t pid;
+	uint64_t agent; /* address of its mapping in the target */
+	int signal;
+};
+
+static int direct_signal(int fd, pid_t tid, int signal)
+{
+	struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = tid };
+
+	return fcntl(fd, F_SETFL, O_ASYNC) == 0 && fcntl(fd, F_SETSIG, signal) == 0 &&
+			       fcntl(fd, F_SETOWN_EX, &owner) == 0
+		       ? 0
+		       : -1;
+}
+
+/*
+ * A thread that blocks the signal is not armed: the signal would stay pending, and an exec would
+ * hand it to the next program.
+ */
+static bool blocks_signal(const struct event_clock *c, pid_t tid)
+{
+	struct kp_proc_status status;
+
+	return kp_proc_status(c->pid, tid, &status, NULL) == 0 &&
+	       status.sig_blocked & kp_signal_bit(c->signal);
+}
+
+/*
+ * It is asked again: libc blocks all signals in a thread until it has started. Less and less often,
+ * for some do so as long as they live.
+ */
+static void wait_longer(struct event_clock *c, struct kp_clock_thread *thread)
+{
+	uint64_t now = kp_now_ns(), age = now - thread->asked_ns;
+
+	thread->state = KP_THREAD_WAITING;
+	c->base.soon |= age < BIRTH_NS;
+	thread->again_ns = now + (age < PATIENCE_MAX_NS ? age : PATIENCE_MAX_NS);
+}
+
+/*
+ * Whether the thread executes the program that has the handler. Asked between opening the event and
+ * enabling it: an exec before the opening has put other memory there by now, and one that comes
+ * later takes the event away. So no signal reaches a program that has no handler for it.
+ */
+static bool has_agent(const struct event_clock *c, pid_t tid)
+{
+	uint32_t magic = 0;
+	struct iovec local = { &magic, sizeof(magic) };
+	struct iovec remote = { (void *)(uintptr_t)(c->agent + KP_SHM_HEAD_OFFSET +
+						    offsetof(struct kp_shm_head, magic)),
+				sizeof(magic) };
+
+	return process_vm_readv(tid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof(magic) &&
+	       magic == KP_SHM_MAGIC;
+}
+
+static int start(struct event_clock *c, struct kp_clock_thread *thread, struct kp_err *err)
+{
+	_cleanup_(kp_closep) int fd = -1;
+
+	if (blocks_signal(c, thread->tid)) {
+		wait_longer(c, thread);
+		return kp_fail(err, KP_EREFUSED, "thread %d blocks the sampling signal",
+			       (int)thread->tid);
+	}
+	thread->state = KP_THREAD_FAILED;
+	fd = kp_perf_event_open(c->period.kind, thread->tid, c->period.count);
+	if (fd < 0 || direct_signal(fd, thread->tid, c->signal) != 0)
+		return kp_perf_event_explain(c->period.kind, thread->tid, err);
+	if (!has_agent(c, thread->tid))
+		return kp_fail(err, KP_EGONE, "thread %d executes another program",
+			       (int)thread->tid);
+	if (ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) != 0)
+		return kp_perf_event_explain(c->period.kind, thread->tid, err);
+	thread->fd = kp_take_fd(&fd);
+	thread->state = KP_THREAD_ARMED;
+	c->base.armed++;
+	return 0;
+}
+
+static int arm(struct kp_clock *clock, pid_t tid, pid_t ns_tid, struct kp_err *err)
+{
+	struct event_clock *c = (struct event_clock *)clock;
+	struct kp_clock_thread *thread = kp_thread_table_add(&c->threads);
+	int r;
+
+	if (!thread)
+		return kp_fail_nomem(err);
+	thread->tid = tid;
+	thread->ns_tid = ns_tid;
+	thread->asked_ns = kp_now_ns();
+	r = start(c, thread, err);
+	clock->failed += r < 0 && r != -KP_EGONE;
+	return r;
+}
+
+static void forget(struct kp_clock *clock, pid_t tid)
+{
+	struct event_clock *c = (struct event_clock *)clock;
+	struct kp_clock_thread *thread = kp_thread_table_find(&c->threads, tid);
+
+	if (!thread)
+		return;
+	/* Blocked signals for all of a short life, as a vfork()ed child does until it execs. */
+	if (thread->state == KP_THREAD_WAITING && kp_now_ns() - thread->asked_ns < BIRTH_NS)
+		clock->failed--;
+	kp_closep(&thread->fd);
+	kp_thread_table_remove(&c->threads, thread);
+}
+
+static pid_t owner(const struct kp_clock *clock, uint32_t origin)
+{
+	const struct event_clock *c = (const struct event_clock *)clock;
+
+	for (size_t i = 0; i < c->threads.count && origin <= INT32_MAX; i++)
+		if (c->threads.thread[i].fd == (int)origin)
+			return c->threads.thread[i].tid;
+	return 0;
+}
+
+static void serve(struct kp_clock *clock)
+{
+	struct event_clock *c = (struct event_clock *)clock;
+
+	clock->soon = false;
+	for (size_t i = 0; i < c->threads.count; i++) {
+		struct kp_clock_thread *thread = &c->threads.thread[i];
+
+		if (thread->state == KP_THREAD_WAITING && kp_now_ns() >= thread->again_ns)
+			clock->failed -= start(c, thread, NULL) == 0;
+	}
+}
+
+/* Disabled, not closed: the numbers of the descriptors still name threads. */
+static void stop(struct kp_clock *clock)
+{
+	struct event_clock *c = (struct event_clock *)clock;
+
+	for (size_t i = 0; i < c->threads.count; i++)
+		if (c->threads.thread[i].state == KP_THREAD_ARMED)
+			ioctl(c->threads.thread[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+}
+
+static void destroy(struct kp_clock *clock)
+{
+	struct event_clock *c = (struct event_clock *)clock;
+
+	for (size_t i = 0; i < c->threads.count; i++)
+		kp_closep(&c->threads.thread[i].fd);
+	kp_thread_table_deinit(&c->threads);
+	free(c);
+}
+
+#define OPS(clock_name)                                                                            \
+	{                                                                                          \
+		.name = clock_name, .source = KP_SOURCE_EVENT, .arm = arm, .forget = forget,       \
+		.owner = owner, .serve = serve, .stop = stop, .destroy = destroy,                  \
+	}
+
+/* They differ by what they count, which the event knows, and by name. */
+static const struct kp_clock_ops event_clock_ops[] = {
+	[KP_EVENT_TASK_CLOCK] = OPS("task-clock"),
+	[KP_EVENT_CYCLES] = OPS("cycles"),
+};
+
+int kp_event_clock_create(pid_t pid, uint64_t agent, int signal,
+			  const struct kp_event_period *period, struct kp_clock **ret,
+			  struct kp_err *err)
+{
+	struct event_clock *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return kp_fail_nomem(err);
+	c->base.ops = &event_clock_ops[period->kind];
+	c->base.period_ns = period->ns;
+	c->period = *period;
+	c->pid = pid;
+	c->agent = agent;
+	c->signal = signal;
+	*ret = &c->base;
+	return 0;
+}
