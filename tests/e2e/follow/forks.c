@@ -17,10 +17,10 @@ static volatile sig_atomic_t over;
 
 __attribute__((noinline)) static void burn_in_child(void)
 {
-	volatile unsigned long sum = 0;
+	static volatile unsigned long sum;
 
 	for (unsigned long i = 0; i < millions * 1000000; i++)
-		sum += i;
+		sum = sum + i;
 }
 
 static void *second(void *arg)

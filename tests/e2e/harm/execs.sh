@@ -6,19 +6,19 @@
 . "$(dirname "$0")/../lib.sh"
 need_ptrace
 
-# profiled KIND CLOCK
+# profiled KIND OPTIONS...
 profiled() {
 	local i status
 	victim "execs-$1" execs "$1" 0
 	for i in 1 2; do
-		"$KITPROF" record --pid "$pid" -d 2 -r 4000 --clock "$2" --no-raw --no-folded --no-flat -q 2>err ||
-			fail "$1, $2: record says $?: $(cat err)"
-		must_live "$pid" "after window $i of $1, $2"
+		"$KITPROF" record --pid "$pid" -d 2 -r 4000 "${@:2}" --no-raw --no-folded --no-flat -q 2>err ||
+			fail "$*: record says $?: $(cat err)"
+		must_live "$pid" "after window $i of $*"
 		has_agent "$pid" && fail "the agent is still in it"
 	done
 	# Attaching and detaching often meets a parent that waits for its vfork child.
-	cycles 10 "$pid" 0.02 999 --clock "$2"
-	must_live "$pid" "after the cycles of $1, $2"
+	cycles 10 "$pid" 0.02 999 "${@:2}"
+	must_live "$pid" "after the cycles of $*"
 	ends_well "$pid" "execs-$1"
 }
 
@@ -46,9 +46,11 @@ chain() {
 
 case $1 in
 attach)
-	profiled fork auto
-	profiled fork timer
-	profiled vfork auto
+	profiled fork
+	profiled fork --clock timer
+	# A late SIGPROF kills, where a late SIGURG does nothing.
+	profiled fork --signal PROF
+	profiled vfork --signal PROF
 	;;
 run)
 	launched fork

@@ -60,7 +60,6 @@ errors)
 	wrong 2 'give one raw profile' "$KITPROF" report a b
 	wrong 2 'give one process' "$KITPROF" cleanup
 	wrong 2 'give one process' "$KITPROF" cleanup x
-	wrong 2 'which process' "$KITPROFD"
 	wrong 2 'no command wat' "$KITPROF" wat
 	# The program's own options are not ours.
 	run_says 0 "$KITPROF" run -q --no-raw --no-folded --no-flat sh -c 'echo "$@"' sh --wat -o x

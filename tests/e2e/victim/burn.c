@@ -72,7 +72,8 @@ int main(int argc, char **argv)
 		pthread_join(workers[i].thread, NULL);
 	for (int i = 0; i < count; i++)
 		if (!is_right(&workers[i])) {
-			printf("bad: thread %d: %llu rounds\n", i, (unsigned long long)workers[i].rounds);
+			printf("bad: thread %d: %llu rounds\n", i,
+			       (unsigned long long)workers[i].rounds);
 			wrong++;
 		}
 	printf("end: %d wrong\n", wrong);

@@ -24,7 +24,7 @@ static void burn_us(unsigned us)
 
 static void become_true(void)
 {
-	char *const argv[] = { (char *)(uintptr_t)"true", NULL };
+	char *const argv[] = { (char *)(uintptr_t) "true", NULL };
 	char *const environment[] = { NULL };
 
 	execve("/bin/true", argv, environment);
@@ -71,7 +71,8 @@ static int wait_for(pid_t child, unsigned number)
 
 int main(int argc, char **argv)
 {
-	pid_t (*start)(unsigned) = argc > 1 && strcmp(argv[1], "vfork") == 0 ? start_vforked : start_forked;
+	pid_t (*start)(unsigned) =
+		argc > 1 && strcmp(argv[1], "vfork") == 0 ? start_vforked : start_forked;
 	unsigned count = argc > 2 ? (unsigned)atoi(argv[2]) : 0, bad = 0, n = 0, random = 1;
 	pid_t children[2] = { 0 };
 

@@ -33,8 +33,8 @@ static __attribute__((noinline)) enum outcome run_sequence(struct rseq *rseq, ui
 
 	__asm__ volatile(".pushsection .data, \"aw\"\n\t"
 			 ".balign 32\n"
-			 "3:\t.long 0, 0\n\t"		/* version, flags */
-			 ".quad 1f, 2f - 1f, 4f\n\t"	/* start, length, abort */
+			 "3:\t.long 0, 0\n\t" /* version, flags */
+			 ".quad 1f, 2f - 1f, 4f\n\t" /* start, length, abort */
 			 ".popsection\n\t"
 			 "leaq 3b(%%rip), %%rax\n\t"
 			 "movq %%rax, %[cs]\n"
@@ -69,8 +69,8 @@ static __attribute__((noinline)) enum outcome run_sequence(struct rseq *rseq, ui
 			 "movq $0, %[cs]\n\t"
 			 : [outcome] "=&r"(outcome), [rounds] "+&r"(rounds), [last] "=&r"(last),
 			   [now] "=&r"(now), [cs] "+m"(rseq->rseq_cs)
-			 : [limit] "r"(limit), [done] "i"(DONE), [gap] "i"(GAP), [aborted] "i"(ABORTED),
-			   [sig] "i"(RSEQ_SIG)
+			 : [limit] "r"(limit), [done] "i"(DONE), [gap] "i"(GAP),
+			   [aborted] "i"(ABORTED), [sig] "i"(RSEQ_SIG)
 			 : "rax", "rdx", "cc", "memory");
 	return (enum outcome)outcome;
 }

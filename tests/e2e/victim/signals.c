@@ -174,7 +174,8 @@ int main(int argc, char **argv)
 		child = start_child(send_storm, 0);
 	if (strcmp(what, "block") == 0 && pthread_create(&thread, NULL, burn_blocked, NULL) != 0)
 		victim_give_up("pthread_create");
-	changes = strcmp(what, "reset") == 0 || strcmp(what, "ignore") == 0 || strcmp(what, "handle") == 0;
+	changes = strcmp(what, "reset") == 0 || strcmp(what, "ignore") == 0 ||
+		  strcmp(what, "handle") == 0;
 	victim_ready();
 	if (changes) {
 		burn_until(victim_now_ns() + CHANGE_NS);
@@ -187,7 +188,7 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(what, "block") == 0)
 		pthread_join(thread, NULL);
-	printf("end: handled %d, received %u, wrong %u, kept %d\n", (int)handled, received, wrong_values,
-	       is_kept(what, number));
+	printf("end: handled %d, received %u, wrong %u, kept %d\n", (int)handled, received,
+	       wrong_values, is_kept(what, number));
 	return status != 0 || wrong_values != 0 || !is_kept(what, number);
 }

@@ -388,7 +388,8 @@ static void make_call(size_t i)
 	} else if (r > 0 || error != call->end) {
 		result->other++;
 		result->other_errno = error;
-	} else if (call->kind == TIMED && victim_now_ns() - start < PAUSE_MS * 1000000u - EARLY_NS) {
+	} else if (call->kind == TIMED &&
+		   victim_now_ns() - start < PAUSE_MS * 1000000u - EARLY_NS) {
 		result->early++;
 	}
 }
@@ -407,7 +408,8 @@ static void make_sockets(void)
 	struct timeval wait = { .tv_usec = PAUSE_MS * 1000 };
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, quiet_fds) || socketpair(AF_UNIX, SOCK_STREAM, 0, full_fds))
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, quiet_fds) ||
+	    socketpair(AF_UNIX, SOCK_STREAM, 0, full_fds))
 		victim_give_up("socketpair");
 	setsockopt(quiet_fds[0], SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
 	setsockopt(full_fds[0], SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
@@ -456,7 +458,8 @@ static void make_descriptors(void)
 	flock_fd = open_in_dir("flock");
 	record_fd = open_in_dir("record");
 	inotify_add_watch(inotify_fd, dir, IN_CREATE);
-	if (write(flock_fd, "x", 1) != 1 || pipe(pipe_fds) != 0 || flock_fd < 0 || record_fd < 0 || timer_fd < 0 || signal_fd < 0)
+	if (write(flock_fd, "x", 1) != 1 || pipe(pipe_fds) != 0 || flock_fd < 0 || record_fd < 0 ||
+	    timer_fd < 0 || signal_fd < 0)
 		victim_give_up("pipe or file");
 	if (syscall(SYS_io_setup, 1, &aio) != 0)
 		victim_give_up("io_setup");
@@ -484,7 +487,8 @@ static void waker(pid_t parent)
 		lock.l_type = F_UNLCK;
 		fcntl(record_fd, F_SETLK, &lock);
 		victim_sleep_ms(FREE_MS);
-		if (write(pipe_fds[1], "x", 1) != 1 || write(event_fd, &one, sizeof(one)) != sizeof(one))
+		if (write(pipe_fds[1], "x", 1) != 1 ||
+		    write(event_fd, &one, sizeof(one)) != sizeof(one))
 			break;
 		msgsnd(msg_queue, &msg, sizeof(msg.text), IPC_NOWAIT);
 		kill(parent, SIGUSR1);
@@ -522,7 +526,8 @@ static void report(int signal)
 		const struct result *r = &results[i];
 
 		if (r->interrupted || r->early || r->other)
-			printf("bad: %s: of %u calls %u returned EINTR, %u too early, %u otherwise (%s)\n",
+			printf("bad: %s: of %u calls %u returned EINTR, %u too early, %u otherwise "
+			       "(%s)\n",
 			       calls[i].name, r->made, r->interrupted, r->early, r->other,
 			       strerror(r->other_errno));
 		bad += r->interrupted + r->early + r->other;
