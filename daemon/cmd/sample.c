@@ -5,6 +5,7 @@
 #include "daemon/cmd/output.h"
 
 #include <signal.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,7 +21,8 @@ static void say(void *ctx, const char *line)
 {
 	const struct speaker *speaker = ctx;
 
-	if (!speaker->quiet)
+	/* What was left in a target, or lost, is said in any case. */
+	if (!speaker->quiet || strncmp(line, "warning:", strlen("warning:")) == 0)
 		kp_cmd_say(speaker->program, line);
 }
 

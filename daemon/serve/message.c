@@ -220,8 +220,8 @@ int kp_answer_decode(const char *line, size_t len, struct kp_answer *ret, struct
 	sessions = field(object, "sessions", json_type_array);
 	count = sessions ? json_object_array_length(sessions) : 0;
 	if (count > KP_CONTROL_SESSIONS_MAX + KP_CONTROL_HISTORY_MAX)
-		return kp_fail(err, KP_EBADDATA, "the answer has %zu sessions, more than there can be",
-			       count);
+		return kp_fail(err, KP_EBADDATA,
+			       "the answer has %zu sessions, more than there can be", count);
 	ret->sessions = calloc(count + 1, sizeof(*ret->sessions));
 	if (!ret->sessions)
 		return kp_fail_nomem(err);

@@ -319,7 +319,12 @@ int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *attac
 		      &a->stopped_ns, err);
 	if (r == 0)
 		r = take_memory(a, &map, err);
-	return r < 0 ? r : start(a, mail, a->threads.count, 0, err);
+	if (r < 0)
+		return r;
+	/* The program that the agent got into may have been exec'd after the target was checked. */
+	kp_proc_comm(target->pid, target->pid, a->target.comm, sizeof(a->target.comm));
+	kp_proc_exe(target->pid, a->target.exe, sizeof(a->target.exe));
+	return start(a, mail, a->threads.count, 0, err);
 }
 
 int kp_attachment_launch(struct kp_attachment *a, struct kp_attachment_plan *attachment_plan,

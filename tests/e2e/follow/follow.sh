@@ -33,7 +33,7 @@ forks)
 	account prof.kitprof
 	at_least "processes sampled" "$(processes prof.kitprof)" 6
 	at_least "percent explained" "$(explained)" 80
-	has prof.folded '^forks;.*main;child;burn_in_child [0-9]+$'
+	has prof.folded '^forks;.*main;(child;)?burn_in_child [0-9]+$'
 	run_says 3 "$KITPROF" run -- "$VICTIMS/forks" 4 400 threads
 	at_least "percent explained with threads" "$(explained)" 75
 	has prof.folded ';second;burn_in_child [0-9]+$'

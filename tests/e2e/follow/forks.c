@@ -15,12 +15,13 @@
 static unsigned long millions;
 static volatile sig_atomic_t over;
 
-__attribute__((noinline)) static void burn_in_child(void)
+__attribute__((noinline)) static unsigned long burn_in_child(void)
 {
-	static volatile unsigned long sum;
+	volatile unsigned long sum = 0;
 
 	for (unsigned long i = 0; i < millions * 1000000; i++)
 		sum = sum + i;
+	return sum;
 }
 
 static void *second(void *arg)
