@@ -84,9 +84,9 @@ static int lease_is_over(const siginfo_t *info)
 {
 	uint64_t lease = __atomic_load_n(&kp_shm.lease, __ATOMIC_RELAXED);
 
-	if (kp_shm_spent(&kp_shm, kp_shm_ring) <= lease)
+	if (__atomic_fetch_add(&kp_shm.timer_ticks, 1, __ATOMIC_RELAXED) <= lease)
 		return 0;
-	if (info->si_code == SI_TIMER && kp_clock_delete(info->si_tid) == 0)
+	if (kp_clock_delete(info->si_tid) == 0)
 		count(&kp_shm.self_disarmed);
 	return 1;
 }
@@ -163,7 +163,7 @@ void kp_agent_handler(int sig, struct siginfo *info, void *ucontext)
 		count(&kp_shm.foreign);
 		return;
 	}
-	if (lease_is_over(info))
+	if (tick.source == KP_SOURCE_TIMER && lease_is_over(info))
 		return;
 
 	kp_capture_regs(ucontext, &regs);

@@ -105,8 +105,9 @@ struct kp_shm_head {
 	/* written by the daemon; atomic */
 	_Alignas(64) uint32_t on; /* 1: take samples; 0: return at once */
 	/*
-	 * The daemon's heartbeat: kp_shm_spent() up to which the clocks may run. Moved up at each
-	 * drain. Past it the daemon is taken for dead and each timer that fires is deleted.
+	 * The daemon's heartbeat: the timer_ticks up to which timers may run. Moved up at each drain.
+	 * Past it the daemon is taken for dead and each timer that fires is deleted. Events do not
+	 * count: they are the daemon's and gone with it.
 	 */
 	uint64_t lease;
 	uint32_t mail_posted; /* mails posted so far, those taken back again left out */
@@ -115,6 +116,7 @@ struct kp_shm_head {
 	_Alignas(64) uint32_t mail_done; /* mails worked off so far */
 	uint32_t call_done; /* kp_agent_call() sets it to 1 and wakes it as a futex */
 	uint64_t foreign; /* signals that were not ours: ignored */
+	uint64_t timer_ticks; /* signals of our timers */
 	uint64_t user_ticks; /* KP_TIMER_SYSCALL: expirations in user mode, left to the event */
 	uint64_t self_disarmed; /* timers deleted because the lease ran out */
 	uint64_t bad_frames; /* walks that ended at an unusable frame pointer */
@@ -123,18 +125,6 @@ struct kp_shm_head {
 };
 _Static_assert(sizeof(struct kp_mail) == 32, "layout is shared with the target");
 _Static_assert(sizeof(struct kp_shm_head) <= KP_SHM_HEAD_BYTES, "head and mail fit their pages");
-
-/*
- * What counts against the lease: samples taken, and ticks left to the event. The latter because
- * with the daemon dead there is no event, and a thread that stays in user mode takes no sample.
- */
-static inline uint64_t kp_shm_spent(const struct kp_shm_head *head, const struct kp_ring *ring)
-{
-	return __atomic_load_n(&ring->head, __ATOMIC_RELAXED) +
-	       __atomic_load_n(&ring->dropped_full, __ATOMIC_RELAXED) +
-	       __atomic_load_n(&ring->dropped_cap, __ATOMIC_RELAXED) +
-	       __atomic_load_n(&head->user_ticks, __ATOMIC_RELAXED);
-}
 
 /* Bytes of the whole mapping, a multiple of 4096. */
 static inline uint64_t kp_shm_bytes(uint32_t cell_count, uint32_t depth)

@@ -22,7 +22,7 @@ struct kp_agent_plan {
 	uint64_t ticket_max; /* samples at most */
 	uint64_t period_ns; /* of the CPU timers */
 	enum kp_timer_mode timer_mode;
-	uint64_t lease; /* samples until the first heartbeat */
+	uint64_t lease; /* ticks of timers until the first heartbeat */
 };
 
 /* Timers to arm with the injection; results are written back. count may be 0. */

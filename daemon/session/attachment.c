@@ -21,7 +21,7 @@
 #define MAIL_PATIENCE_MS 8 /* of the thread's CPU time */
 #define NUDGE_NS (1 * MS) /* CPU time of a new thread until its timer is armed, about */
 #define LEASE_SECONDS 3
-#define LEASE_MIN 256
+#define LEASE_MIN 100
 
 /* Ring for about a quarter of a second of eight busy threads, and no more than --cap. */
 static uint32_t ring_cells(uint64_t rate_mhz, uint64_t cap)
@@ -34,11 +34,10 @@ static uint32_t ring_cells(uint64_t rate_mhz, uint64_t cap)
 	return cells;
 }
 
-/* Samples that may come without a heartbeat before the clocks stop by themselves. */
-static uint64_t lease_samples(const struct kp_attachment *a)
+/* Ticks of timers that may come without a heartbeat before they stop by themselves. */
+static uint64_t lease_ticks(const struct kp_attachment *a)
 {
-	const struct kp_attachment_plan *plan = a->plan;
-	uint64_t per_second = plan->rate_mhz / 1000 + 1000000000 / plan->clocks.timer_period_ns + 1;
+	uint64_t per_second = 1000000000 / a->plan->clocks.timer_period_ns + 1;
 	uint64_t threads = a->threads.count ? a->threads.count : 1;
 	uint64_t lease = LEASE_SECONDS * per_second * threads;
 
@@ -48,11 +47,11 @@ static uint64_t lease_samples(const struct kp_attachment *a)
 /* With several processes on one ring, the last heartbeat of a turn counts: each is long enough. */
 static void heartbeat(struct kp_attachment *a)
 {
-	struct kp_shm_map *map = &a->memory->map;
-	uint64_t lease =
-		kp_shm_spent(map->head, map->ring) + lease_samples(a) * a->memory->user_count;
+	struct kp_shm_head *head = a->memory->map.head;
+	uint64_t ticks = __atomic_load_n(&head->timer_ticks, __ATOMIC_RELAXED);
 
-	__atomic_store_n(&map->head->lease, lease, __ATOMIC_RELAXED);
+	__atomic_store_n(&head->lease, ticks + lease_ticks(a) * a->memory->user_count,
+			 __ATOMIC_RELAXED);
 }
 
 static struct kp_agent_plan make_plan(const struct kp_attachment *a)
@@ -66,7 +65,7 @@ static struct kp_agent_plan make_plan(const struct kp_attachment *a)
 		.ticket_max = plan->left,
 		.period_ns = plan->clocks.timer_period_ns,
 		.timer_mode = plan->clocks.timer_mode,
-		.lease = lease_samples(a),
+		.lease = lease_ticks(a),
 	};
 }
 

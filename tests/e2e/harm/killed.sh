@@ -88,6 +88,8 @@ daemon_dies() {
 	until_true 20 has_our_timers "$target" || fail "no window: $(cat daemon.log)"
 	"$KITPROF" cleanup "$target" 2>err && fail "cleanup takes the agent from a living daemon"
 	has_our_timers "$target" || fail "the clocks of a living daemon are gone"
+	# Long enough for a sample: a window without one ends with 3.
+	until_true 20 uses_more "$target" "$(cpu_ticks "$target")" 20 || fail "the target does not run"
 	kill -INT "$pid"
 	wait "$pid" || fail "kitprofd says $? after SIGINT: $(cat daemon.log)"
 	same_state "$target" before "after SIGINT"
