@@ -78,9 +78,9 @@ storm)
 	account prof.kitprof
 	;;
 daemon)
-	run_says 3 "$KITPROF" run -- "$VICTIMS/forks" 3 150 daemon
+	# Its parent may end before anybody hears of the grandchild, so only: no harm.
+	run_says 3 "$KITPROF" run -- "$VICTIMS/forks" 10 150 daemon
 	account prof.kitprof
-	at_least "processes sampled" "$(processes prof.kitprof)" 3
 	;;
 attach)
 	victim forks forks 0 80 forever
