@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MS UINT64_C(1000000)
 #define ACTION_CHECK_NS (100 * MS) /* whether the handler is still there */
@@ -301,7 +302,9 @@ static void child_came(struct kp_family *family, struct kp_process *parent, pid_
 	struct kp_process *child;
 	struct kp_target target;
 
-	if (!family->follow || find(family, pid) || family->count >= PROCESSES_MAX)
+	/* The target may be the shell that kitprof was started from. */
+	if (!family->follow || pid == getpid() || find(family, pid) ||
+	    family->count >= PROCESSES_MAX)
 		return;
 	if (kp_proc_status(pid, pid, &status, NULL) < 0)
 		return;
