@@ -14,16 +14,12 @@ import json, sys
 print(int(json.load(sys.stdin)["explained_percent"]))'
 }
 
+# agents_left PID: its children that still have the agent.
 agents_left() {
-	grep -l 'memfd:kitprof' /proc/[0-9]*/maps 2>/dev/null | while read -r maps; do
-		case "$(tr '\0' ' ' 2>/dev/null <"${maps%maps}cmdline")" in
-		*"$VICTIMS"*) echo "$maps" ;;
-		esac
+	local child
+	for child in $(cat /proc/"$1"/task/*/children 2>/dev/null); do
+		has_agent "$child" && echo "$child"
 	done
-}
-
-no_agent_left() {
-	[ -z "$(agents_left)" ]
 }
 
 case $1 in
@@ -91,7 +87,8 @@ attach)
 		account prof.kitprof
 		at_least "processes sampled at $rate Hz" "$(processes prof.kitprof)" 3
 		same_state "$target" before "after a window at $rate Hz"
-		no_agent_left || fail "the agent is left in $(agents_left)"
+		left=$(agents_left "$target")
+		[ -z "$left" ] || fail "the agent is left in $left"
 	done
 	ends_well "$target" forks
 	;;

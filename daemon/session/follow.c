@@ -1,0 +1,215 @@
+/*
+ * Forks and execs of a session's processes: follow.h. Daemon, session loop.
+ *
+ * A forked child has the agent's mapping and handler from its parent and only needs clocks. An
+ * exec'd program has neither and gets them anew. Both are heard of from task events; where those
+ * are not allowed, from /proc.
+ */
+#include "daemon/session/follow.h"
+
+#include "daemon/session/process.h"
+
+#include "common/cleanup.h"
+#include "daemon/linux/children.h"
+#include "daemon/linux/maps.h"
+#include "daemon/linux/monotonic.h"
+#include "daemon/linux/proc.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define MS UINT64_C(1000000)
+#define RETRY_NS (1 * MS) /* an image that was not ready to be attached to */
+#define TRIES_MAX 2000
+#define PROCESSES_MAX 2000
+
+/*
+ * Whether a child has the agent from its parent: a handler survives fork and not exec. Cheaper than
+ * a look at its map, and time counts: until its clocks are armed it is not sampled. An event that
+ * is opened for a child which execs just then is removed by the kernel.
+ */
+static bool has_inherited(const struct kp_process *parent, const struct kp_proc_status *status)
+{
+	return parent && parent->attachment.live &&
+	       status->sig_caught & kp_signal_bit(parent->attachment.memory->signal);
+}
+
+static struct kp_target describe_child(const struct kp_process *parent, pid_t pid,
+				       const struct kp_proc_status *status)
+{
+	struct kp_target target = parent->attachment.target;
+
+	target.pid = pid;
+	target.ns_pid = status->ns_tid;
+	snprintf(target.comm, sizeof(target.comm), "%s", status->name);
+	return target;
+}
+
+void kp_follow_refuse(struct kp_family *family, struct kp_process *process,
+		      const struct kp_err *err)
+{
+	process->refused = true;
+	family->refused++;
+	kp_family_say(family, "not sampled: %s", err->text);
+}
+
+/*
+ * The kernel tells of an exec before it has mapped the program; the vdso comes last. Without it
+ * nothing could be done there.
+ */
+static bool is_loaded(pid_t pid)
+{
+	_cleanup_(kp_maps_deinit) struct kp_maps maps = { 0 };
+
+	return kp_maps_init(&maps, pid, 0, NULL) == 0 && kp_maps_find_path(&maps, "[vdso]");
+}
+
+/* A program image that has no agent yet. One that just begins is tried again in a moment. */
+void kp_follow_image(struct kp_family *family, struct kp_process *process)
+{
+	struct kp_err err;
+	int r = is_loaded(process->pid)
+			? kp_process_attach(family, process, &err)
+			: kp_fail(&err, KP_EBUSY, "pid %d does not come to run", (int)process->pid);
+
+	process->try_again_ns = 0;
+	process->lender = 0;
+	process->look_for_children = true;
+	if (r == 0 || r == -KP_EGONE)
+		return;
+	if (r == -KP_EBUSY && ++process->tries < TRIES_MAX) {
+		process->try_again_ns = kp_now_ns() + RETRY_NS;
+		return;
+	}
+	family->target_lost |= kp_family_is_target(family, process);
+	kp_follow_refuse(family, process, &err);
+}
+
+static void child_came(struct kp_family *family, struct kp_process *parent, pid_t pid)
+{
+	struct kp_proc_status status;
+	struct kp_process *child;
+	struct kp_target target;
+
+	/* The target may be the shell that kitprof was started from. */
+	if (!family->follow || pid == getpid() || kp_family_find(family, pid) ||
+	    family->count >= PROCESSES_MAX)
+		return;
+	if (kp_proc_status(pid, pid, &status, NULL) < 0)
+		return;
+	child = kp_family_add(family, pid, NULL);
+	if (!child)
+		return;
+	kp_process_begin_cpu(family, child);
+	/* After vfork() it is in its parent's memory, where nothing is its own, until it execs. */
+	if (parent && kp_proc_share_memory(parent->pid, pid)) {
+		child->lender = parent->pid;
+		child->try_again_ns = kp_now_ns() + RETRY_NS;
+		if (family->plan->events)
+			kp_task_events_add(family->plan->events, pid, NULL);
+		return;
+	}
+	if (!has_inherited(parent, &status)) {
+		kp_follow_image(family, child);
+		return;
+	}
+	target = describe_child(parent, pid, &status);
+	if (kp_attachment_fork(&child->attachment, &parent->attachment, &target, NULL) < 0 &&
+	    !child->attachment.live)
+		kp_attachment_deinit(&child->attachment);
+	child->look_for_children = true;
+}
+
+/* Another program now. Returns false where that is not so. */
+bool kp_follow_exec(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns)
+{
+	if (process->attachment.live &&
+	    kp_is_injected(process->pid, process->attachment.memory->map.base))
+		return false;
+	if (process->attachment.live)
+		family->sums.threads_seen--; /* the thread that execs is the new program's first */
+	kp_process_close(family, process, elapsed_ns);
+	process->refused = false;
+	process->tries = 0;
+	kp_follow_image(family, process);
+	return true;
+}
+
+struct turn {
+	struct kp_family *family;
+	uint64_t elapsed_ns;
+};
+
+static void look_at_all(struct kp_family *family)
+{
+	for (size_t i = 0; i < family->count; i++) {
+		struct kp_attachment *a = &family->process[i]->attachment;
+
+		a->look_at_threads = a->look_at_modules = a->look_at_names = true;
+		family->process[i]->look_for_children = true;
+	}
+}
+
+static int task_event(void *ctx, const struct kp_task_event *event, struct kp_err *err)
+{
+	struct turn *turn = ctx;
+	struct kp_family *family = turn->family;
+	struct kp_process *process = kp_family_find(family, event->pid);
+
+	(void)err;
+	if (event->type == KP_TASK_FORK && event->pid != event->parent_pid) {
+		child_came(family, kp_family_find(family, event->parent_pid), event->pid);
+	} else if (event->type == KP_TASK_LOST) {
+		look_at_all(family);
+	} else if (process && event->type == KP_TASK_EXEC) {
+		kp_follow_exec(family, process, turn->elapsed_ns);
+	} else if (process) {
+		struct kp_attachment *a = &process->attachment;
+
+		a->look_at_threads |= event->type == KP_TASK_FORK || event->type == KP_TASK_EXIT;
+		a->look_at_modules |= event->type == KP_TASK_MMAP;
+		a->look_at_names |= event->type == KP_TASK_NAME;
+	}
+	return 0;
+}
+
+static void find_children(struct kp_family *family, struct kp_process *process)
+{
+	_cleanup_(kp_freep) pid_t *pids = NULL;
+	size_t n = kp_proc_children(process->pid, &pids);
+
+	process->look_for_children = false;
+	for (size_t i = 0; i < n; i++)
+		child_came(family, process, pids[i]);
+}
+
+static void find_all_children(struct kp_family *family)
+{
+	/* Those that are found now have children of their own to be looked for next time. */
+	size_t count = family->follow ? family->count : 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!family->plan->events || family->process[i]->look_for_children)
+			find_children(family, family->process[i]);
+}
+
+void kp_follow_retry(struct kp_family *family, struct kp_process *process)
+{
+	if (process->try_again_ns && kp_now_ns() >= process->try_again_ns) {
+		if (process->lender && kp_proc_share_memory(process->lender, process->pid))
+			process->try_again_ns = kp_now_ns() + RETRY_NS;
+		else
+			kp_follow_image(family, process);
+	}
+}
+
+int kp_follow(struct kp_family *family, uint64_t elapsed_ns, struct kp_err *err)
+{
+	struct turn turn = { family, elapsed_ns };
+	int r = 0;
+
+	if (family->plan->events)
+		r = kp_task_events_read(family->plan->events, task_event, &turn, err);
+	find_all_children(family);
+	return r;
+}

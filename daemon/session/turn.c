@@ -1,0 +1,139 @@
+/*
+ * One turn over the processes of a session: kp_family_turn() of family.h. Daemon, session loop.
+ */
+#include "daemon/session/family.h"
+
+#include "daemon/session/follow.h"
+#include "daemon/session/process.h"
+
+#include "daemon/linux/monotonic.h"
+#include "daemon/linux/proc.h"
+
+#include <stdlib.h>
+
+#define MS UINT64_C(1000000)
+#define ACTION_CHECK_NS (100 * MS) /* whether the handler is still there */
+#define YOUNG_NS (30 * MS)
+#define SILENCE_NS (1000 * MS) /* CPU used without any sample before the handler is looked up */
+
+/*
+ * The signal is not caught any more: either the program is another one now, or it has taken the
+ * signal away.
+ */
+static void handler_lost(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns)
+{
+	struct kp_err err;
+
+	if (kp_follow_exec(family, process, elapsed_ns))
+		return;
+	kp_process_close(family, process, elapsed_ns);
+	family->target_lost |= kp_family_is_target(family, process);
+	kp_fail(&err, KP_EREFUSED, "pid %d took the sampling signal for itself", (int)process->pid);
+	kp_follow_refuse(family, process, &err);
+}
+
+/* A handler of the program's own in place of ours shows only in that no samples come. */
+static bool is_silent(struct kp_process *process)
+{
+	const struct kp_attachment *a = &process->attachment;
+	const struct kp_shm_head *head = a->memory->map.head;
+	uint64_t signs = a->samples + __atomic_load_n(&head->user_ticks, __ATOMIC_RELAXED) +
+			 __atomic_load_n(&head->foreign, __ATOMIC_RELAXED);
+
+	if (signs != process->silent_samples) {
+		process->silent_samples = signs;
+		process->silent_cpu_ns = process->cpu_ns;
+	}
+	return process->cpu_ns - process->silent_cpu_ns > SILENCE_NS;
+}
+
+static void check_handler(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns)
+{
+	struct kp_attachment *a = &process->attachment;
+	uint64_t now = kp_now_ns();
+	struct kp_proc_status status;
+	bool ours, young = now - a->attached_ns < YOUNG_NS;
+
+	if (now - process->action_check_ns < ACTION_CHECK_NS && !(young && !family->plan->events))
+		return;
+	process->action_check_ns = now;
+	if (kp_proc_status(process->pid, process->pid, &status, NULL) < 0 || status.state == 'Z')
+		return;
+	if (!(status.sig_caught & kp_signal_bit(a->memory->signal))) {
+		handler_lost(family, process, elapsed_ns);
+		return;
+	}
+	if (!is_silent(process))
+		return;
+	process->silent_cpu_ns = process->cpu_ns;
+	if (kp_handler_is_ours(process->pid, &a->memory->map, a->memory->signal, &ours, NULL) ==
+		    0 &&
+	    !ours)
+		handler_lost(family, process, elapsed_ns);
+}
+
+static bool has_ended(const struct kp_process *process)
+{
+	struct kp_proc_status status;
+
+	if (process->attachment.live)
+		return process->attachment.threads.count == 0;
+	return kp_proc_status(process->pid, process->pid, &status, NULL) < 0 || status.state == 'Z';
+}
+
+static int turn_process(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns,
+			struct kp_err *err)
+{
+	uint64_t cpu_ns;
+	int r = 0;
+
+	kp_follow_retry(family, process);
+	if (process->attachment.live)
+		r = kp_attachment_turn(&process->attachment, elapsed_ns, err);
+	if (r < 0)
+		return r;
+	if (kp_proc_cpu_ns(process->pid, &cpu_ns) && cpu_ns > process->cpu_ns)
+		process->cpu_ns = cpu_ns;
+	process->ended = has_ended(process);
+	if (!process->ended && process->attachment.live)
+		check_handler(family, process, elapsed_ns);
+	return 0;
+}
+
+/* Children that have ended go; the target's entry stays the first. */
+static void bury(struct kp_family *family, uint64_t elapsed_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < family->count; i++) {
+		struct kp_process *process = family->process[i];
+
+		if (i == 0 || !process->ended) {
+			family->process[kept++] = process;
+			continue;
+		}
+		kp_process_close(family, process, elapsed_ns);
+		family->cpu_of_ended_ns += process->cpu_ns - process->cpu_start_ns;
+		free(process);
+	}
+	family->count = kept;
+}
+
+int kp_family_turn(struct kp_family *family, uint64_t elapsed_ns, struct kp_err *err)
+{
+	int r = kp_follow(family, elapsed_ns, err);
+
+	for (size_t i = 0; i < family->count && r == 0; i++)
+		r = turn_process(family, family->process[i], elapsed_ns, err);
+	bury(family, elapsed_ns);
+	return r;
+}
+
+bool kp_family_is_in_a_hurry(const struct kp_family *family)
+{
+	for (size_t i = 0; i < family->count; i++)
+		if (family->process[i]->try_again_ns ||
+		    kp_attachment_is_in_a_hurry(&family->process[i]->attachment))
+			return true;
+	return false;
+}
