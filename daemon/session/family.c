@@ -17,6 +17,7 @@
 #include <string.h>
 #include <time.h>
 
+#define LEFTOVERS_MAX 4 /* one, unless a removal failed before */
 #define TICKS_PER_S 100 /* USER_HZ: the same on all our CPUs */
 
 void kp_family_init(struct kp_family *family, struct kp_attachment_plan *plan, bool follow,
@@ -146,11 +147,16 @@ static int check(struct kp_family *family, pid_t pid, struct kp_target *ret, str
 {
 	int r = kp_target_check(pid, family->plan->signal, ret, err);
 
-	if (r < 0 || !ret->leftover_base)
-		return r;
-	kp_family_say(family, "pid %d: removing what a killed kitprof left", (int)pid);
-	r = kp_remove(pid, NULL, ret->leftover_base, ret->leftover_end, 0, NULL, err);
-	return r < 0 ? r : kp_target_check(pid, family->plan->signal, ret, err);
+	for (int i = 0; i < LEFTOVERS_MAX && r == 0 && ret->leftover_base; i++) {
+		kp_family_say(family, "pid %d: removing what a killed kitprof left", (int)pid);
+		r = kp_remove(pid, NULL, ret->leftover_base, ret->leftover_end, 0, NULL, err);
+		if (r == 0)
+			r = kp_target_check(pid, family->plan->signal, ret, err);
+	}
+	if (r == 0 && ret->leftover_base)
+		return kp_fail(err, KP_EBUSY,
+			       "pid %d: what a killed kitprof left cannot be removed", (int)pid);
+	return r;
 }
 
 int kp_process_attach(struct kp_family *family, struct kp_process *process, struct kp_err *err)

@@ -22,6 +22,7 @@
 #define RETRY_NS (1 * MS) /* an image that was not ready to be attached to */
 #define TRIES_MAX 2000
 #define PROCESSES_MAX 2000
+#define REFUSALS_SAID 10
 
 /*
  * Whether a child has the agent from its parent: a handler survives fork and not exec. Cheaper than
@@ -50,7 +51,10 @@ void kp_follow_refuse(struct kp_family *family, struct kp_process *process,
 {
 	process->refused = true;
 	family->refused++;
-	kp_family_say(family, "not sampled: %s", err->text);
+	if (family->refused <= REFUSALS_SAID)
+		kp_family_say(family, "not sampled: %s", err->text);
+	if (family->refused == REFUSALS_SAID)
+		kp_family_say(family, "further programs that cannot be sampled are not named");
 }
 
 /*
