@@ -188,7 +188,7 @@ static int take_signal(struct kp_stop *stop, const struct kp_inject_job *job,
 
 	if (r < 0)
 		return r;
-	if (map->head->saved.handler <= (uint64_t)(uintptr_t)SIG_IGN || job->keep_handler)
+	if (map->head->saved.handler <= (uint64_t)(uintptr_t)SIG_IGN)
 		return 0;
 	r = set_action(stop, job, saved, 0, err);
 	if (r < 0)

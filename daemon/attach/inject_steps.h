@@ -11,7 +11,6 @@ struct kp_inject_job {
 	struct kp_agent_plan plan;
 	pid_t owner_pid;
 	uint64_t owner_start;
-	bool keep_handler; /* an action that the target has is saved, not refused */
 	/* out */
 	uint64_t base;
 	uint64_t stopped_ns;

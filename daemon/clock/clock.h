@@ -53,6 +53,12 @@ struct kp_clock {
 int kp_timer_clock_create(struct kp_shm_head *head, pid_t pid, pid_t ns_pid, uint64_t period_ns,
 			  uint32_t kernel, struct kp_clock **ret, struct kp_err *err);
 
+/*
+ * CPU time until a timer's first expiration: anywhere in the period, 1..period_ns, so that short
+ * threads are not always missed.
+ */
+uint64_t kp_timer_clock_first(uint64_t period_ns);
+
 /* Notes the timers that the injection armed; entries with a result < 0 failed. */
 int kp_timer_clock_adopt(struct kp_clock *clock, const struct kp_mail *mail, const pid_t *tid,
 			 size_t count, struct kp_err *err);

@@ -22,8 +22,7 @@ struct timer_clock {
 	uint32_t ns_pid; /* the process, which shall make the timers, in its own pid namespace */
 };
 
-/* A first expiration anywhere in the period, so that short threads are not always missed. */
-static uint64_t random_first(uint64_t period_ns)
+uint64_t kp_timer_clock_first(uint64_t period_ns)
 {
 	uint64_t random = 0;
 
@@ -37,7 +36,7 @@ static void post_arm(struct timer_clock *c, struct kp_clock_thread *thread)
 	struct kp_mail mail = { .op = KP_MAIL_ARM,
 				.pid = c->ns_pid,
 				.tid = (uint32_t)thread->ns_tid,
-				.first_ns = random_first(c->base.period_ns) };
+				.first_ns = kp_timer_clock_first(c->base.period_ns) };
 	uint32_t slot = kp_mailbox_post(c->head, &mail);
 
 	if (slot == KP_MAILBOX_NONE)

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #define MS UINT64_C(1000000)
@@ -283,15 +282,6 @@ static int ignore_event(void *ctx, const struct kp_thread *thread, bool came, st
 	return 0;
 }
 
-static uint64_t random_below(uint64_t limit)
-{
-	uint64_t random = 0;
-
-	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
-		random = kp_now_ns();
-	return random % limit;
-}
-
 int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *attachment_plan,
 		       const struct kp_target *target, struct kp_err *err)
 {
@@ -313,7 +303,7 @@ int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *attac
 	for (size_t i = 0; i < a->threads.count; i++)
 		mail[i] = (struct kp_mail){ .op = KP_MAIL_ARM,
 					    .tid = (uint32_t)a->threads.thread[i].ns_tid,
-					    .first_ns = 1 + random_below(plan.period_ns) };
+					    .first_ns = kp_timer_clock_first(plan.period_ns) };
 	r = kp_inject(target, &plan, (struct kp_mail_list){ mail, a->threads.count }, &map,
 		      &a->stopped_ns, err);
 	if (r == 0)
@@ -337,7 +327,8 @@ int kp_attachment_launch(struct kp_attachment *a, struct kp_attachment_plan *att
 
 	begin(a, attachment_plan);
 	plan = make_plan(a);
-	mail = (struct kp_mail){ .op = KP_MAIL_ARM, .first_ns = 1 + random_below(plan.period_ns) };
+	mail = (struct kp_mail){ .op = KP_MAIL_ARM,
+				 .first_ns = kp_timer_clock_first(plan.period_ns) };
 	r = kp_launch(argv, a->plan->signal, &plan, &mail, hooks, &a->target, &map, &a->stopped_ns,
 		      err);
 	if (r != 0)

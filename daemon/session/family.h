@@ -22,7 +22,6 @@ struct kp_process {
 	uint64_t try_again_ns; /* an image that could not be attached to yet; 0: no */
 	pid_t lender; /* whose memory it is in, after vfork(), until it execs; else 0 */
 	bool look_for_children; /* some may have been forked before it was watched */
-	bool refused; /* its image cannot be sampled */
 	bool ended;
 };
 

@@ -46,10 +46,8 @@ static struct kp_target describe_child(const struct kp_process *parent, pid_t pi
 	return target;
 }
 
-void kp_follow_refuse(struct kp_family *family, struct kp_process *process,
-		      const struct kp_err *err)
+void kp_follow_refuse(struct kp_family *family, const struct kp_err *err)
 {
-	process->refused = true;
 	family->refused++;
 	if (family->refused <= REFUSALS_SAID)
 		kp_family_say(family, "not sampled: %s", err->text);
@@ -86,7 +84,7 @@ void kp_follow_image(struct kp_family *family, struct kp_process *process)
 		return;
 	}
 	family->target_lost |= kp_family_is_target(family, process);
-	kp_follow_refuse(family, process, &err);
+	kp_follow_refuse(family, &err);
 }
 
 static void child_came(struct kp_family *family, struct kp_process *parent, pid_t pid)
@@ -133,7 +131,6 @@ bool kp_follow_exec(struct kp_family *family, struct kp_process *process, uint64
 	if (process->attachment.live)
 		family->sums.threads_seen--; /* the thread that execs is the new program's first */
 	kp_process_close(family, process, elapsed_ns);
-	process->refused = false;
 	process->tries = 0;
 	kp_follow_image(family, process);
 	return true;

@@ -18,5 +18,4 @@ void kp_follow_retry(struct kp_family *family, struct kp_process *process);
 bool kp_follow_exec(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns);
 
 /* A program that cannot be sampled: counted, and said with the reason. */
-void kp_follow_refuse(struct kp_family *family, struct kp_process *process,
-		      const struct kp_err *why);
+void kp_follow_refuse(struct kp_family *family, const struct kp_err *why);

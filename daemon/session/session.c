@@ -127,7 +127,7 @@ static int put_session(struct session *s, struct kp_err *err)
 	struct timespec wall;
 	char command[4096];
 	struct kp_raw_session record = {
-		.elf_machine = 0,
+		.elf_machine = kp_target_machine(),
 		.rate_mhz = (uint32_t)o->rate_mhz,
 		.depth = o->depth,
 		.mode = o->argv ? KP_RAW_MODE_RUN : KP_RAW_MODE_ATTACH,
@@ -139,13 +139,12 @@ static int put_session(struct session *s, struct kp_err *err)
 	uname(&host);
 	join_command(o->argv, command, sizeof(command));
 	record.start_unix_ns = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
-	record.elf_machine = kp_target_machine();
 	record.command = kp_raw_string(command);
 	record.host = kp_raw_string(host.nodename);
 	return r < 0 ? r : kp_raw_put_session(&s->sink.writer, &record, err);
 }
 
-static void tree_say(void *ctx, const char *line)
+static void family_say(void *ctx, const char *line)
 {
 	say(ctx, "%s", line);
 }
@@ -197,7 +196,7 @@ static int prepare(struct session *s, struct kp_err *err)
 	s->plan.writer = &s->sink.writer;
 	s->plan.pins = s->pins;
 	s->plan.events = s->events;
-	kp_family_init(&s->family, &s->plan, o->follow, tree_say, s);
+	kp_family_init(&s->family, &s->plan, o->follow, family_say, s);
 	return put_session(s, err);
 }
 

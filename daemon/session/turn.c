@@ -29,7 +29,7 @@ static void handler_lost(struct kp_family *family, struct kp_process *process, u
 	kp_process_close(family, process, elapsed_ns);
 	family->target_lost |= kp_family_is_target(family, process);
 	kp_fail(&err, KP_EREFUSED, "pid %d took the sampling signal for itself", (int)process->pid);
-	kp_follow_refuse(family, process, &err);
+	kp_follow_refuse(family, &err);
 }
 
 /* A handler of the program's own in place of ours shows only in that no samples come. */
