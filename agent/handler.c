@@ -9,6 +9,7 @@
 #include "agent/capture.h"
 #include "agent/reader.h"
 #include "agent/syscall.h"
+#include "common/unwind/walk.h"
 #include "proto/mailbox.h"
 
 #include <linux/signal.h>
@@ -137,7 +138,7 @@ static void take_sample(const struct tick *tick, const struct kp_frame_layout *l
 	record->depth = (uint16_t)depth;
 	record->source = (uint8_t)tick->source;
 	record->walk_end = (uint8_t)end;
-	record->pid = 0;
+	record->how = KP_HOW_FP;
 	kp_ring_publish(kp_shm_ring, ticket);
 
 	if (!kp_walk_is_whole(end) && end != KP_WALK_DEPTH)

@@ -5,7 +5,7 @@
  */
 #include "proto/rawfile.h"
 
-#include "common/unwind/fp.h"
+#include "common/unwind/walk.h"
 #include "proto/rawfile_layout.h"
 #include "proto/ring.h"
 
@@ -28,6 +28,7 @@ const char *kp_raw_type_name(uint32_t type)
 		[KP_RAW_IMAGE] = "IMAGE",     [KP_RAW_CLOCK] = "CLOCK",
 		[KP_RAW_TIME] = "TIME",	      [KP_RAW_SAMPLE] = "SAMPLE",
 		[KP_RAW_LOST] = "LOST",	      [KP_RAW_END] = "END",
+		[KP_RAW_TALLY] = "TALLY",
 	};
 
 	return type < sizeof(names) / sizeof(names[0]) ? names[type] : NULL;
@@ -35,7 +36,7 @@ const char *kp_raw_type_name(uint32_t type)
 
 static int is_source(uint32_t source)
 {
-	return source == KP_SOURCE_TIMER || source == KP_SOURCE_EVENT;
+	return source >= KP_SOURCE_TIMER && source <= KP_SOURCE_LAST;
 }
 
 static const char *session_fault(const struct kp_raw_session *r)
@@ -64,6 +65,8 @@ static const char *sample_fault(const struct kp_raw_sample *r)
 		return "its source is unknown";
 	if (r->walk_end >= KP_WALK_END_COUNT)
 		return "its end of the walk is unknown";
+	if (r->how & ~KP_HOW_ALL)
+		return "its flags are unknown";
 	return NULL;
 }
 
@@ -83,6 +86,8 @@ const char *kp_raw_fault(const struct kp_raw_record *record)
 		if (record->end.why < KP_RAW_END_TARGET || record->end.why > KP_RAW_END_HANDLER)
 			return "its reason for the end is unknown";
 		return NULL;
+	case KP_RAW_TALLY:
+		return record->tally.flags & ~KP_TALLY_ALL ? "its flags are unknown" : NULL;
 	case KP_RAW_PROCESS:
 	case KP_RAW_THREAD:
 	case KP_RAW_IMAGE:

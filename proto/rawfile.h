@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define KP_RAW_MAGIC "KITPROF" /* 8 bytes with the NUL */
-#define KP_RAW_VERSION 1u
+#define KP_RAW_VERSION 2u /* 1 is read too: it had no TALLY, no flags of SAMPLE, a shorter END */
 #define KP_RAW_RECORD_MAX (16u << 20) /* bytes of a record at most, head included */
 #define KP_RAW_STRING_MAX 65535u
 
@@ -39,11 +39,12 @@ enum kp_raw_type {
 	KP_RAW_SAMPLE = 8,
 	KP_RAW_LOST = 9,
 	KP_RAW_END = 10,
+	KP_RAW_TALLY = 11,
 };
 
 struct kp_raw_head {
 	uint16_t type;
-	uint16_t flags; /* 0 */
+	uint16_t flags; /* of a SAMPLE: kp_raw_sample.how; else 0 */
 	uint32_t size; /* of the whole record, head and padding included; a multiple of 8 */
 };
 _Static_assert(sizeof(struct kp_raw_head) == 8, "on disk");
@@ -117,13 +118,34 @@ struct kp_raw_time {
 struct kp_raw_sample {
 	uint32_t pid;
 	uint32_t tid;
-	uint64_t weight_ns; /* CPU time it stands for: period * (1 + overrun) */
+	uint64_t weight_ns; /* time it stands for: period * (1 + overrun); CPU, or waiting (WAIT) */
 	uint16_t depth; /* number of PCs, 1..KP_DEPTH_MAX */
 	uint8_t source; /* enum kp_sample_source */
 	uint8_t walk_end; /* enum kp_walk_end */
 	uint32_t overrun;
+	uint16_t how; /* set of enum kp_walk_how; 0: not known (version 1) */
 	const uint64_t *pc; /* leaf first, callers are return addresses; 8-aligned in the file */
 };
+
+/*
+ * What the kernel says of a thread's part of the window: when it has ended, or at the end. A later
+ * one for the same tid is another thread, if a THREAD came in between; else it replaces this one.
+ */
+struct kp_raw_tally {
+	uint32_t pid;
+	uint32_t tid;
+	uint64_t cpu_ns; /* CPU time that it used in the window */
+	uint64_t blind_ns; /* of that, before a clock ran for it: it could not be sampled then */
+	uint64_t delay_ns; /* time that it waited for a CPU; 0 also where that is not known */
+	uint32_t flags; /* set of enum kp_raw_tally_flag */
+};
+enum kp_raw_tally_flag {
+	KP_TALLY_PRESENT = 1, /* it lived when the window ended */
+	KP_TALLY_BLOCKED = 2, /* it blocks the sampling signal */
+	KP_TALLY_STOPPED = 4, /* it was sampled in short stops instead */
+	KP_TALLY_UNARMED = 8, /* no clock could be started for it */
+};
+#define KP_TALLY_ALL 15u
 
 /* Sums since the start; the last one counts. Also part of END. */
 struct kp_raw_lost {
@@ -155,7 +177,21 @@ struct kp_raw_end {
 	uint32_t threads_unsampled; /* no clock could be armed for them */
 	uint32_t exit_status; /* as wait(2) gives it; run only, 0 otherwise */
 	uint64_t overruns; /* timer expirations that shared a signal with another */
+	uint32_t refused; /* programs that were met on the way and could not be sampled */
+	uint32_t privileged; /* of those, because they run with other rights (set-uid) */
+	uint32_t missed; /* threads and processes that ended before a clock ran for them */
+	uint32_t clamped; /* set of enum kp_raw_clamped */
+	uint64_t missed_cpu_ns; /* CPU time that those used, as far as it is known */
+	uint64_t stops; /* stops of threads to sample them (not to attach) */
+	uint64_t stops_ns; /* time that threads stood still in those */
+	uint32_t modules; /* executable mappings seen */
+	uint32_t modules_with_table; /* of those, with an unwind table in the target */
 	struct kp_raw_lost lost;
+};
+
+enum kp_raw_clamped {
+	KP_CLAMPED_RATE = 1, /* sampling in stops: at most 1000 Hz */
+	KP_CLAMPED_TIME = 2, /* sampling in stops: at most 60 s of a session */
 };
 
 /* ---- writing ---- */
@@ -178,6 +214,7 @@ int kp_raw_put_image(struct kp_raw_writer *w, const struct kp_raw_image *r, stru
 int kp_raw_put_clock(struct kp_raw_writer *w, const struct kp_raw_clock *r, struct kp_err *err);
 int kp_raw_put_time(struct kp_raw_writer *w, const struct kp_raw_time *r, struct kp_err *err);
 int kp_raw_put_sample(struct kp_raw_writer *w, const struct kp_raw_sample *r, struct kp_err *err);
+int kp_raw_put_tally(struct kp_raw_writer *w, const struct kp_raw_tally *r, struct kp_err *err);
 int kp_raw_put_lost(struct kp_raw_writer *w, const struct kp_raw_lost *r, struct kp_err *err);
 int kp_raw_put_end(struct kp_raw_writer *w, const struct kp_raw_end *r, struct kp_err *err);
 
@@ -199,6 +236,7 @@ struct kp_raw_record {
 		struct kp_raw_clock clock;
 		struct kp_raw_time time;
 		struct kp_raw_sample sample;
+		struct kp_raw_tally tally;
 		struct kp_raw_lost lost;
 		struct kp_raw_end end;
 	};

@@ -6,6 +6,8 @@
 
 #include "proto/rawfile.h"
 
+#include <stddef.h>
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	       "records are copied as they are: a big-endian build needs byte swapping here");
 
@@ -109,6 +111,18 @@ struct disk_lost {
 };
 _Static_assert(sizeof(struct disk_lost) == 56, "on disk");
 
+struct disk_tally {
+	struct kp_raw_head head;
+	uint32_t pid;
+	uint32_t tid;
+	uint64_t cpu_ns;
+	uint64_t blind_ns;
+	uint64_t delay_ns;
+	uint32_t flags;
+	uint32_t zero;
+};
+_Static_assert(sizeof(struct disk_tally) == 48, "on disk");
+
 struct disk_end {
 	struct kp_raw_head head;
 	uint64_t window_ns;
@@ -122,8 +136,20 @@ struct disk_end {
 	uint32_t exit_status;
 	uint64_t overruns;
 	struct disk_sums sums;
+	/* version 1 ends here */
+	uint32_t refused;
+	uint32_t privileged;
+	uint32_t missed;
+	uint32_t clamped;
+	uint64_t missed_cpu_ns;
+	uint64_t stops;
+	uint64_t stops_ns;
+	uint32_t modules;
+	uint32_t modules_with_table;
 };
-_Static_assert(sizeof(struct disk_end) == 120, "on disk");
+#define DISK_END_BYTES_1 120u
+_Static_assert(offsetof(struct disk_end, refused) == DISK_END_BYTES_1, "on disk");
+_Static_assert(sizeof(struct disk_end) == 168, "on disk");
 
 /* "SAMPLE" for KP_RAW_SAMPLE; NULL for a type that this build does not know. */
 const char *kp_raw_type_name(uint32_t type);

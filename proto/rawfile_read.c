@@ -24,11 +24,11 @@ int kp_raw_reader_init(struct kp_raw_reader *r, const void *data, size_t size, c
 		return kp_fail(err, KP_EBADDATA,
 			       "%s: not a raw profile of kitprof: does not start with \"%s\"", name,
 			       KP_RAW_MAGIC);
-	if (header.version != KP_RAW_VERSION)
+	if (header.version < 1 || header.version > KP_RAW_VERSION)
 		return kp_fail(
 			err, KP_EBADDATA,
-			"%s: raw profile of format version %u; this kitprof reads version %u", name,
-			header.version, KP_RAW_VERSION);
+			"%s: raw profile of format version %u; this kitprof reads versions 1 to %u",
+			name, header.version, KP_RAW_VERSION);
 	if (header.header_bytes < sizeof(header) || header.header_bytes % 8 != 0 ||
 	    header.header_bytes > size)
 		return kp_fail(err, KP_EBADDATA, "%s: offset 12: file header of %u bytes", name,
@@ -169,7 +169,24 @@ static const char *decode_sample(struct bytes b, struct kp_raw_record *ret)
 		.source = d.source,
 		.walk_end = d.walk_end,
 		.overrun = d.overrun,
+		.how = d.head.flags,
 		.pc = (const uint64_t *)(const void *)(b.at + sizeof(d)),
+	};
+	return NULL;
+}
+
+static const char *decode_tally(struct bytes b, struct kp_raw_record *ret)
+{
+	struct disk_tally d;
+
+	memcpy(&d, b.at, sizeof(d));
+	ret->tally = (struct kp_raw_tally){
+		.pid = d.pid,
+		.tid = d.tid,
+		.cpu_ns = d.cpu_ns,
+		.blind_ns = d.blind_ns,
+		.delay_ns = d.delay_ns,
+		.flags = d.flags,
 	};
 	return NULL;
 }
@@ -197,9 +214,11 @@ static const char *decode_lost(struct bytes b, struct kp_raw_record *ret)
 
 static const char *decode_end(struct bytes b, struct kp_raw_record *ret)
 {
-	struct disk_end d;
+	struct disk_end d = { .head = { 0 } };
 
-	memcpy(&d, b.at, sizeof(d));
+	if (b.size != DISK_END_BYTES_1 && b.size != sizeof(d))
+		return "its size is that of no version";
+	memcpy(&d, b.at, b.size);
 	ret->end = (struct kp_raw_end){
 		.window_ns = d.window_ns,
 		.cpu_ns = d.cpu_ns,
@@ -212,6 +231,15 @@ static const char *decode_end(struct bytes b, struct kp_raw_record *ret)
 		.exit_status = d.exit_status,
 		.overruns = d.overruns,
 		.lost = lost(&d.sums),
+		.refused = d.refused,
+		.privileged = d.privileged,
+		.missed = d.missed,
+		.clamped = d.clamped,
+		.missed_cpu_ns = d.missed_cpu_ns,
+		.stops = d.stops,
+		.stops_ns = d.stops_ns,
+		.modules = d.modules,
+		.modules_with_table = d.modules_with_table,
 	};
 	return NULL;
 }
@@ -231,7 +259,8 @@ static const struct decoder {
 	[KP_RAW_TIME] = { sizeof(struct disk_time), 0, decode_time },
 	[KP_RAW_SAMPLE] = { sizeof(struct disk_sample), 1, decode_sample },
 	[KP_RAW_LOST] = { sizeof(struct disk_lost), 0, decode_lost },
-	[KP_RAW_END] = { sizeof(struct disk_end), 0, decode_end },
+	[KP_RAW_END] = { DISK_END_BYTES_1, 1, decode_end },
+	[KP_RAW_TALLY] = { sizeof(struct disk_tally), 0, decode_tally },
 };
 
 static const char *decode(const struct kp_raw_head *head, const uint8_t *at,
@@ -241,7 +270,7 @@ static const char *decode(const struct kp_raw_head *head, const uint8_t *at,
 	struct bytes b = { .at = at, .size = head->size };
 	const char *fault;
 
-	if (head->flags != 0)
+	if (head->flags != 0 && head->type != KP_RAW_SAMPLE)
 		return "its flags are unknown";
 	if (head->size < decoder->fixed_bytes)
 		return "it is too short";

@@ -63,12 +63,13 @@ static void add_string(struct tail *tail, struct disk_string *place, struct kp_r
 }
 
 /* Fills in the head and the places, and writes the record: fixed part, tails, padding. */
-static int put(struct kp_raw_writer *w, enum kp_raw_type type, void *fixed, size_t fixed_bytes,
-	       const struct tail *tails, size_t tail_count, struct kp_err *err)
+static int put_flagged(struct kp_raw_writer *w, enum kp_raw_type type, uint16_t flags, void *fixed,
+		       size_t fixed_bytes, const struct tail *tails, size_t tail_count,
+		       struct kp_err *err)
 {
 	static const uint8_t zeros[8];
 	struct out out = { .writer = w, .err = err };
-	struct kp_raw_head head = { .type = (uint16_t)type };
+	struct kp_raw_head head = { .type = (uint16_t)type, .flags = flags };
 	uint32_t end = (uint32_t)fixed_bytes;
 
 	for (size_t i = 0; i < tail_count; i++) {
@@ -85,6 +86,12 @@ static int put(struct kp_raw_writer *w, enum kp_raw_type type, void *fixed, size
 	append(&out, zeros, head.size - end);
 	flush(&out);
 	return out.result;
+}
+
+static int put(struct kp_raw_writer *w, enum kp_raw_type type, void *fixed, size_t fixed_bytes,
+	       const struct tail *tails, size_t tail_count, struct kp_err *err)
+{
+	return put_flagged(w, type, 0, fixed, fixed_bytes, tails, tail_count, err);
 }
 
 /* A record that no reader would take is a mistake of the caller's, told before it is on disk. */
@@ -221,7 +228,25 @@ int kp_raw_put_sample(struct kp_raw_writer *w, const struct kp_raw_sample *r, st
 	result = check(&(struct kp_raw_record){ .type = KP_RAW_SAMPLE, .sample = *r }, err);
 	if (result < 0)
 		return result;
-	return put(w, KP_RAW_SAMPLE, &d, sizeof(d), &pcs, 1, err);
+	return put_flagged(w, KP_RAW_SAMPLE, r->how, &d, sizeof(d), &pcs, 1, err);
+}
+
+int kp_raw_put_tally(struct kp_raw_writer *w, const struct kp_raw_tally *r, struct kp_err *err)
+{
+	struct disk_tally d = {
+		.pid = r->pid,
+		.tid = r->tid,
+		.cpu_ns = r->cpu_ns,
+		.blind_ns = r->blind_ns,
+		.delay_ns = r->delay_ns,
+		.flags = r->flags,
+	};
+	int result;
+
+	result = check(&(struct kp_raw_record){ .type = KP_RAW_TALLY, .tally = *r }, err);
+	if (result < 0)
+		return result;
+	return put(w, KP_RAW_TALLY, &d, sizeof(d), NULL, 0, err);
 }
 
 static struct disk_sums disk_sums(const struct kp_raw_lost *r)
@@ -257,6 +282,15 @@ int kp_raw_put_end(struct kp_raw_writer *w, const struct kp_raw_end *r, struct k
 		.exit_status = r->exit_status,
 		.overruns = r->overruns,
 		.sums = disk_sums(&r->lost),
+		.refused = r->refused,
+		.privileged = r->privileged,
+		.missed = r->missed,
+		.clamped = r->clamped,
+		.missed_cpu_ns = r->missed_cpu_ns,
+		.stops = r->stops,
+		.stops_ns = r->stops_ns,
+		.modules = r->modules,
+		.modules_with_table = r->modules_with_table,
 	};
 	int result;
 

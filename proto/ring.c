@@ -165,7 +165,7 @@ static struct kp_ring_cell *reader_cell(const struct kp_ring_reader *reader, uin
 static int is_sane(const struct kp_ring_reader *reader, const struct kp_ring_record *record)
 {
 	return record->depth >= 1 && record->depth <= reader->depth &&
-	       (record->source == KP_SOURCE_TIMER || record->source == KP_SOURCE_EVENT) &&
+	       record->source >= KP_SOURCE_TIMER && record->source <= KP_SOURCE_LAST &&
 	       record->walk_end < KP_WALK_END_COUNT;
 }
 
@@ -191,7 +191,7 @@ static int copy_record(const struct kp_ring_reader *reader, const struct kp_ring
 	ret->depth = fixed.record.depth;
 	ret->source = fixed.record.source;
 	ret->walk_end = fixed.record.walk_end;
-	ret->pid = fixed.record.pid;
+	ret->how = fixed.record.how;
 	for (uint32_t i = 0; i < fixed.record.depth; i++)
 		ret->pc[i] = ring_data(&from->pc[i]);
 	return 1;

@@ -26,6 +26,9 @@ enum kp_sample_source {
 	KP_SOURCE_TIMER =
 		1, /* per-thread POSIX CPU timer: origin is the tid in the target's pid ns */
 	KP_SOURCE_EVENT = 2, /* perf event of the daemon: origin is the event's fd in the daemon */
+	KP_SOURCE_STOP = 3, /* the daemon, in a short stop of a running thread: origin is the tid */
+	KP_SOURCE_WAIT = 4, /* the daemon, of a thread that waits: origin is the tid; no CPU time */
+	KP_SOURCE_LAST = KP_SOURCE_WAIT,
 };
 
 /* One sample as the handler writes it: raw PCs, nothing looked up. */
@@ -35,7 +38,7 @@ struct kp_ring_record {
 	uint16_t depth; /* number of pc[], 1..KP_DEPTH_MAX */
 	uint8_t source; /* enum kp_sample_source */
 	uint8_t walk_end; /* enum kp_walk_end of common/unwind/fp.h */
-	uint32_t pid; /* 0: the process that the ring was made for */
+	uint32_t how; /* set of enum kp_walk_how of common/unwind/walk.h */
 	uint64_t pc[]; /* leaf first; callers are return addresses */
 };
 _Static_assert(sizeof(struct kp_ring_record) == 16, "layout is shared with the target");

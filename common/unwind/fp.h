@@ -37,6 +37,8 @@ enum kp_walk_end {
 	KP_WALK_UNREADABLE = 6, /* the memory at the frame pointer cannot be read */
 	KP_WALK_BAD_PC = 7, /* the return address cannot be code (below KP_CODE_MIN) */
 	KP_WALK_DEPTH = 8, /* as many frames as a record holds */
+	KP_WALK_OUTERMOST = 9, /* the unwind table says that this frame has no caller */
+	KP_WALK_NO_RULE = 10, /* neither table nor frame pointer tells the caller */
 	KP_WALK_END_COUNT
 };
 
@@ -48,7 +50,7 @@ enum kp_walk_end {
  */
 static inline int kp_walk_is_whole(enum kp_walk_end end)
 {
-	return end == KP_WALK_ROOT || end == KP_WALK_ZERO_PC;
+	return end == KP_WALK_ROOT || end == KP_WALK_ZERO_PC || end == KP_WALK_OUTERMOST;
 }
 
 /*

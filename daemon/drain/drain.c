@@ -1,6 +1,7 @@
 /* Ring -> raw profile: drain.h. Daemon, session loop. */
 #include "daemon/drain/drain.h"
 
+#include "common/unwind/walk.h"
 #include "daemon/linux/monotonic.h"
 
 void kp_drain_init(struct kp_drain *drain, struct kp_ring *ring, uint32_t cell_count,
@@ -33,6 +34,7 @@ static int write_record(struct kp_drain *drain, struct kp_err *err)
 					.source = record->source,
 					.walk_end = record->walk_end,
 					.overrun = record->overrun,
+					.how = record->how & KP_HOW_ALL,
 					.pc = record->pc };
 	int r;
 

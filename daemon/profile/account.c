@@ -60,7 +60,7 @@ static int apply_clock(struct kp_account *a, struct kp_profile *p, const struct 
 		t->clock[t->clock_count++] = (struct kp_clock_use){ .name = name,
 								    .signal = clock->signal,
 								    .period_ns = clock->period_ns };
-	if (clock->source <= KP_SOURCE_EVENT)
+	if (clock->source <= KP_SOURCE_LAST)
 		a->clock[clock->source] = i + 1;
 	return 0;
 }
@@ -74,7 +74,7 @@ static void apply_sample(struct kp_account *a, struct kp_profile *p,
 	a->overruns += sample->overrun;
 	if (__builtin_add_overflow(t->explained_ns, sample->weight_ns, &t->explained_ns))
 		t->explained_ns = UINT64_MAX;
-	if (sample->source <= KP_SOURCE_EVENT && a->clock[sample->source])
+	if (sample->source <= KP_SOURCE_LAST && a->clock[sample->source])
 		t->clock[a->clock[sample->source] - 1].samples++;
 }
 
@@ -136,6 +136,7 @@ int kp_account_apply(struct kp_account *a, struct kp_profile *p, const struct kp
 	case KP_RAW_THREAD:
 	case KP_RAW_MODULE:
 	case KP_RAW_IMAGE:
+	case KP_RAW_TALLY:
 		break;
 	}
 	return 0;

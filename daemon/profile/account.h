@@ -15,7 +15,7 @@ struct kp_account {
 	struct kp_raw_lost lost; /* the last sums in the file */
 	uint64_t elapsed_ns; /* of the last TIME */
 	uint64_t samples, overruns; /* counted here */
-	uint32_t clock[KP_SOURCE_EVENT + 1]; /* by source: 1 + index in truth.clock[] */
+	uint32_t clock[KP_SOURCE_LAST + 1]; /* by source: 1 + index in truth.clock[] */
 	bool has_process, has_end;
 };
 

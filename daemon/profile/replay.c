@@ -255,6 +255,7 @@ int kp_replay_apply(struct kp_replay *r, const struct kp_raw_record *record, str
 	case KP_RAW_CLOCK:
 	case KP_RAW_TIME:
 	case KP_RAW_SAMPLE:
+	case KP_RAW_TALLY:
 	case KP_RAW_LOST:
 	case KP_RAW_END:
 		break;

@@ -103,6 +103,12 @@ static void put(const struct kp_raw_record *r)
 	case KP_RAW_SAMPLE:
 		put_sample(&r->sample);
 		break;
+	case KP_RAW_TALLY:
+		printf("tally pid=%u tid=%u cpu_ns=%" PRIu64 " blind_ns=%" PRIu64
+		       " delay_ns=%" PRIu64 " flags=%u",
+		       r->tally.pid, r->tally.tid, r->tally.cpu_ns, r->tally.blind_ns,
+		       r->tally.delay_ns, r->tally.flags);
+		break;
 	case KP_RAW_LOST:
 		printf("lost");
 		put_sums(&r->lost);

@@ -9,6 +9,8 @@
 
 #include "rig.h"
 
+#include "common/unwind/walk.h"
+
 #include <sys/mman.h>
 
 #define CELLS 16
@@ -55,7 +57,7 @@ Test(agent, timer_sample_has_the_callers_in_order)
 	cr_assert_eq(record->source, KP_SOURCE_TIMER);
 	cr_assert_eq(record->origin, rig_tid());
 	cr_assert_eq(record->overrun, 3);
-	cr_assert_eq(record->pid, 0);
+	cr_assert_eq(record->how, KP_HOW_FP);
 	cr_assert_null(rig_read(&rig));
 	cr_assert_eq(rig.head->foreign, 0);
 }

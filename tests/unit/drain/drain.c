@@ -1,4 +1,5 @@
 /* Unit tests of the way from the ring to the raw profile. Both ends are in memory. */
+#include "common/unwind/walk.h"
 #include "daemon/drain/drain.h"
 #include "tests/support/test.h"
 
@@ -61,7 +62,7 @@ static uint64_t claim(uint32_t origin)
 	record->depth = 2;
 	record->source = KP_SOURCE_TIMER;
 	record->walk_end = 0;
-	record->pid = 0;
+	record->how = KP_HOW_FP;
 	record->pc[0] = 0x1000 + origin;
 	record->pc[1] = 0x2000;
 	return ticket;

@@ -4,7 +4,7 @@
  */
 #include "tests/support/test.h"
 
-#include "common/unwind/fp.h"
+#include "common/unwind/walk.h"
 #include "proto/rawfile.h"
 #include "proto/ring.h"
 
@@ -86,6 +86,7 @@ static const struct kp_raw_sample sample = {
 	.source = KP_SOURCE_TIMER,
 	.walk_end = KP_WALK_DEPTH,
 	.overrun = 1,
+	.how = KP_HOW_TABLE | KP_HOW_SIGNAL,
 	.pc = pcs,
 };
 static const struct kp_raw_lost lost = {
@@ -108,8 +109,25 @@ static const struct kp_raw_end end = {
 	.exit_status = 9,
 	.overruns = 10,
 	.lost = { 11, 12, 13, 14, 15, 16 },
+	.refused = 17,
+	.privileged = 18,
+	.missed = 19,
+	.clamped = KP_CLAMPED_TIME,
+	.missed_cpu_ns = 20,
+	.stops = 21,
+	.stops_ns = 22,
+	.modules = 23,
+	.modules_with_table = 24,
 };
-#define RECORDS 10
+static const struct kp_raw_tally tally = {
+	.pid = 100,
+	.tid = 101,
+	.cpu_ns = 5000000,
+	.blind_ns = 200000,
+	.delay_ns = 7,
+	.flags = KP_TALLY_PRESENT | KP_TALLY_BLOCKED,
+};
+#define RECORDS 11
 
 static struct kp_raw_writer writer(struct file *f)
 {
@@ -145,6 +163,8 @@ static struct file build(size_t bounds[RECORDS + 1])
 	bounds[9] = f.size;
 	cr_assert_eq(kp_raw_put_end(&w, &end, &err), 0);
 	bounds[10] = f.size;
+	cr_assert_eq(kp_raw_put_tally(&w, &tally, &err), 0);
+	bounds[11] = f.size;
 	f.data = realloc(f.data, f.size); /* so that a sanitizer sees its end */
 	f.capacity = f.size;
 	return f;
@@ -195,6 +215,7 @@ static void expect_sample(const struct kp_raw_sample *r)
 	cr_assert_eq(r->source, sample.source);
 	cr_assert_eq(r->walk_end, sample.walk_end);
 	cr_assert_eq(r->overrun, sample.overrun);
+	cr_assert_eq(r->how, sample.how);
 	cr_assert_eq((uintptr_t)r->pc % 8, 0);
 	cr_assert_arr_eq(r->pc, pcs, sizeof(pcs));
 }
@@ -212,6 +233,15 @@ static void expect_end(const struct kp_raw_end *r)
 	cr_assert_eq(r->exit_status, end.exit_status);
 	cr_assert_eq(r->overruns, end.overruns);
 	cr_assert_arr_eq(&r->lost, &end.lost, sizeof(end.lost));
+	cr_assert_eq(r->refused, end.refused);
+	cr_assert_eq(r->privileged, end.privileged);
+	cr_assert_eq(r->missed, end.missed);
+	cr_assert_eq(r->clamped, end.clamped);
+	cr_assert_eq(r->missed_cpu_ns, end.missed_cpu_ns);
+	cr_assert_eq(r->stops, end.stops);
+	cr_assert_eq(r->stops_ns, end.stops_ns);
+	cr_assert_eq(r->modules, end.modules);
+	cr_assert_eq(r->modules_with_table, end.modules_with_table);
 }
 
 /* Record number i of build() is as it was written. */
@@ -248,6 +278,9 @@ static void expect_record(const struct kp_raw_record *r, int i)
 		break;
 	case KP_RAW_SAMPLE:
 		expect_sample(&r->sample);
+		break;
+	case KP_RAW_TALLY:
+		cr_assert_arr_eq(&r->tally, &tally, sizeof(tally));
 		break;
 	case KP_RAW_LOST:
 		cr_assert_arr_eq(&r->lost, &lost, sizeof(lost));
@@ -490,10 +523,11 @@ Test(rawfile, takes_no_record_with_senseless_values)
 		{ 0, 24, KP_DEPTH_MAX + 1 },
 		{ 0, 28, 3 }, /* mode */
 		{ 3, 20, 1 }, /* MODULE start, high half: after its end */
-		{ 5, 8, 3 }, /* CLOCK source */
+		{ 5, 8, KP_SOURCE_LAST + 1 }, /* CLOCK source */
 		{ 5, 24, 3 }, /* kernel */
 		{ 7, 24, 5 | KP_SOURCE_TIMER << 16 }, /* SAMPLE depth is not its size's */
-		{ 7, 24, 4 | 3u << 16 }, /* source */
+		{ 7, 24, 4 | (uint32_t)(KP_SOURCE_LAST + 1) << 16 }, /* source */
+		{ 7, 0, KP_RAW_SAMPLE | (KP_HOW_ALL + 1) << 16 }, /* flags */
 		{ 7, 24, 4 | KP_SOURCE_TIMER << 16 | (uint32_t)KP_WALK_END_COUNT << 24 },
 		{ 9, 48, 0 }, /* END why */
 		{ 9, 48, KP_RAW_END_HANDLER + 1 },
@@ -559,10 +593,10 @@ Test(rawfile, says_what_is_wrong_with_the_file_header)
 
 	cr_assert_eq(kp_raw_reader_init(&r, f.data, 15, "f", &err), -KP_EBADDATA);
 	cr_assert_str_eq(err.text, "f: not a raw profile of kitprof: only 15 bytes long");
-	set32(&f, 8, 2);
+	set32(&f, 8, 3);
 	cr_assert_eq(kp_raw_reader_init(&r, f.data, f.size, "f", &err), -KP_EBADDATA);
 	cr_assert_str_eq(err.text,
-			 "f: raw profile of format version 2; this kitprof reads version 1");
+			 "f: raw profile of format version 3; this kitprof reads versions 1 to 2");
 	set32(&f, 8, 1);
 	set32(&f, 12, 8);
 	cr_assert_eq(kp_raw_reader_init(&r, f.data, f.size, "f", &err), -KP_EBADDATA);

@@ -55,7 +55,7 @@ static void fill(struct kp_ring_record *record, uint32_t origin)
 	record->depth = DEPTH;
 	record->source = KP_SOURCE_TIMER;
 	record->walk_end = KP_WALK_ROOT;
-	record->pid = origin + 2;
+	record->how = origin + 2;
 	for (uint32_t i = 0; i < DEPTH; i++)
 		record->pc[i] = origin * UINT64_C(1000) + i;
 }
@@ -82,7 +82,7 @@ static void expect(struct fixture *f, uint32_t origin, int give_up)
 	cr_assert_eq(f->got.record.depth, DEPTH);
 	cr_assert_eq(f->got.record.source, KP_SOURCE_TIMER);
 	cr_assert_eq(f->got.record.walk_end, KP_WALK_ROOT);
-	cr_assert_eq(f->got.record.pid, origin + 2);
+	cr_assert_eq(f->got.record.how, origin + 2);
 	for (uint32_t i = 0; i < DEPTH; i++)
 		cr_assert_eq(f->got.record.pc[i], origin * UINT64_C(1000) + i);
 }
@@ -326,7 +326,7 @@ Test(ring, counts_records_that_make_no_sense)
 		else if (i == 2)
 			record->source = 0;
 		else if (i == 3)
-			record->source = KP_SOURCE_EVENT + 1;
+			record->source = KP_SOURCE_LAST + 1;
 		else
 			record->walk_end = KP_WALK_END_COUNT;
 		kp_ring_publish(f.ring, ticket);
