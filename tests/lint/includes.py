@@ -18,6 +18,7 @@ ALLOWED = {
     "agent":               PROTO,
     "daemon/linux":        COMMON,
     "daemon/symbol":       COMMON,
+    "daemon/unwind":       COMMON,
     "daemon/profile":      COMMON + ["proto/rawfile.h", "proto/ring.h", "daemon/symbol/frame.h",
                                      "daemon/symbol/symbolizer.h", "daemon/symbol/pin.h"],
     "daemon/render":       COMMON + ["daemon/profile/", "profile.pb-c.h"],
