@@ -20,6 +20,12 @@ extern struct kp_ring kp_shm_ring[]; /* one; without a length, because its cells
  */
 struct siginfo;
 void kp_agent_handler(int sig, struct siginfo *info, void *ucontext);
+
+/*
+ * What kp_agent_handler() (entry_<cpu>.S) does. Returns 0, or where to go on with the same arguments:
+ * the handler that the target had before, for a signal that is not ours.
+ */
+uint64_t kp_agent_tick(int sig, struct siginfo *info, void *ucontext);
 _Noreturn void kp_agent_call(void);
 
 /*

@@ -11,5 +11,11 @@
 /* The registers that a walk starts from, of the code that the signal interrupted. */
 void kp_capture_regs(const void *ucontext, struct kp_regs *ret);
 
+/*
+ * Makes the handler that runs on this signal frame return through restorer (sa_restorer of its
+ * action) instead of through ours. Nothing to do where the kernel returns through its vdso.
+ */
+void kp_capture_return_through(void *ucontext, uint64_t restorer);
+
 /* This CPU's table. */
 const struct kp_arch *kp_capture_arch(void);

@@ -20,6 +20,12 @@ void kp_capture_regs(const void *ucontext, struct kp_regs *ret)
 	ret->ra = mc->regs[30];
 }
 
+void kp_capture_return_through(void *ucontext, uint64_t restorer)
+{
+	(void)ucontext;
+	(void)restorer;
+}
+
 const struct kp_arch *kp_capture_arch(void)
 {
 	return &kp_arch_aarch64;

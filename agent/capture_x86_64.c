@@ -20,6 +20,12 @@ void kp_capture_regs(const void *ucontext, struct kp_regs *ret)
 	ret->ra = 0;
 }
 
+/* struct rt_sigframe (arch/x86/include/asm/sigframe.h): pretcode, then the ucontext. */
+void kp_capture_return_through(void *ucontext, uint64_t restorer)
+{
+	((volatile uint64_t *)ucontext)[-1] = restorer;
+}
+
 const struct kp_arch *kp_capture_arch(void)
 {
 	return &kp_arch_x86_64;

@@ -22,6 +22,8 @@
 /* origin of a sample whose siginfo was lost; no fd and no tid has this number. */
 #define ORIGIN_UNKNOWN UINT32_MAX
 
+#define HANDLER_LAST_SPECIAL 1 /* SIG_DFL is 0, SIG_IGN 1 */
+
 struct tick {
 	enum kp_sample_source source;
 	uint32_t origin;
@@ -69,12 +71,14 @@ static int identify(const siginfo_t *info, struct tick *ret)
 /*
  * Sampling is over: a timer that still fires deletes itself, should the daemon have died before it
  * came to that. Kernel ids of timers are handed out in a circle, so the daemon's own deletion of
- * the same id a moment later meets no timer of the target's.
+ * the same id a moment later meets no timer of the target's. Returns 0 if it is not one of ours.
  */
-static void disarm_self(const siginfo_t *info)
+static int disarm_self(const siginfo_t *info)
 {
-	if (info->si_code == SI_TIMER && (uint64_t)(uintptr_t)info->si_ptr >> 32 == KP_SHM_COOKIE)
-		kp_clock_delete(info->si_tid);
+	if (info->si_code != SI_TIMER || (uint64_t)(uintptr_t)info->si_ptr >> 32 != KP_SHM_COOKIE)
+		return 0;
+	kp_clock_delete(info->si_tid);
+	return 1;
 }
 
 /*
@@ -145,7 +149,22 @@ static void take_sample(const struct tick *tick, const struct kp_frame_layout *l
 		count(&kp_shm.bad_frames);
 }
 
-void kp_agent_handler(int sig, struct siginfo *info, void *ucontext)
+/*
+ * A signal that is not ours: the target's own handler takes it where there is one (Go's), and
+ * returns as if we had not been there: past our code, which may be unmapped by then.
+ */
+static uint64_t pass_on(const siginfo_t *info, void *ucontext)
+{
+	uint64_t handler = kp_shm.saved.handler;
+
+	/* An event that only wakes the handler is ours all the same. */
+	if (info->si_code == POLL_IN || handler <= HANDLER_LAST_SPECIAL)
+		return 0;
+	kp_capture_return_through(ucontext, kp_shm.saved.restorer);
+	return handler;
+}
+
+uint64_t kp_agent_tick(int sig, struct siginfo *info, void *ucontext)
 {
 	const struct kp_arch *arch = kp_capture_arch();
 	struct kp_reader reader = { 0 };
@@ -154,24 +173,23 @@ void kp_agent_handler(int sig, struct siginfo *info, void *ucontext)
 
 	(void)sig;
 	/* Acquire: pairs with the daemon's release of on; the head and the ring are made. */
-	if (!__atomic_load_n(&kp_shm.on, __ATOMIC_ACQUIRE)) {
-		disarm_self(info);
-		return;
-	}
+	if (!__atomic_load_n(&kp_shm.on, __ATOMIC_ACQUIRE))
+		return disarm_self(info) ? 0 : pass_on(info, ucontext);
 	if (kp_mailbox_has_mail(&kp_shm))
 		kp_clock_mail(MAILS_PER_SIGNAL);
 	if (!identify(info, &tick)) {
 		count(&kp_shm.foreign);
-		return;
+		return pass_on(info, ucontext);
 	}
 	if (tick.source == KP_SOURCE_TIMER && lease_is_over(info))
-		return;
+		return 0;
 
 	kp_capture_regs(ucontext, &regs);
 	if (kp_shm.timer_mode == KP_TIMER_SYSCALL &&
 	    follows_syscall(arch, regs.pc, &reader) != (tick.source == KP_SOURCE_TIMER)) {
 		count(&kp_shm.user_ticks);
-		return;
+		return 0;
 	}
 	take_sample(&tick, &arch->frame, &regs, &reader);
+	return 0;
 }

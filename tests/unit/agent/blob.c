@@ -9,6 +9,7 @@
 
 #include "rig.h"
 
+#include "agent/syscall.h"
 #include "common/unwind/walk.h"
 
 #include <sys/mman.h>
@@ -95,6 +96,60 @@ Test(agent, other_peoples_signals_are_counted_and_ignored)
 	rig_signal(&rig, &other_timer, FRAMES);
 	cr_assert_null(rig_read(&rig));
 	cr_assert_eq(rig.head->foreign, 3);
+}
+
+static volatile int passed;
+static void *volatile passed_value, *volatile passed_context;
+
+static void own_handler(int sig, siginfo_t *info, void *ucontext)
+{
+	passed = passed * 100 + sig;
+	passed_value = info->si_ptr;
+	passed_context = ucontext;
+}
+
+/* The target's action as the kernel keeps it, with libc's restorer. */
+static struct kp_sigaction own_action(void)
+{
+	struct sigaction action = { .sa_sigaction = own_handler, .sa_flags = SA_SIGINFO };
+	struct kp_sigaction raw = { 0 };
+
+	sigfillset(&action.sa_mask);
+	sigaction(RIG_SIGNAL, &action, NULL);
+	kp_syscall(__NR_rt_sigaction, RIG_SIGNAL, 0, kp_syscall_ptr(&raw), 8);
+	return raw;
+}
+
+Test(agent, other_peoples_signals_go_on_to_the_handler_that_was_there)
+{
+	siginfo_t queued = rig_plain_info(SI_QUEUE, getpid());
+	siginfo_t nudge = rig_event_info(3);
+	struct kp_sigaction own = own_action();
+	struct rig rig;
+	int mark;
+
+	rig_open(&rig, CELLS, DEPTH);
+	rig.head->saved = own;
+	queued.si_ptr = &mark;
+	passed = 0;
+	rig_signal(&rig, &queued, FRAMES);
+	cr_assert_eq(passed, RIG_SIGNAL);
+	cr_assert_eq(passed_value, (void *)&mark);
+	cr_assert_not_null(passed_context);
+	rig_signal(&rig, &queued, FRAMES);
+	cr_assert_eq(passed, RIG_SIGNAL * 101);
+	cr_assert_eq(rig.head->foreign, 2);
+	/* What is ours stays with us. */
+	rig_signal(&rig, &nudge, FRAMES);
+	tick(&rig, FRAMES);
+	cr_assert_eq(passed, RIG_SIGNAL * 101);
+	cr_assert_not_null(rig_read(&rig));
+	/* Also while the agent takes no samples. */
+	rig.head->on = 0;
+	tick(&rig, FRAMES);
+	cr_assert_eq(passed, RIG_SIGNAL * 101);
+	rig_signal(&rig, &queued, FRAMES);
+	cr_assert_eq(passed, RIG_SIGNAL * 10101);
 }
 
 Test(agent, signal_without_siginfo_is_an_event_only_where_events_are)

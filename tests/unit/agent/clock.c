@@ -118,7 +118,9 @@ Test(agent, timer_past_the_lease_deletes_itself)
 	uint64_t period;
 
 	rig_open(&rig, CELLS, DEPTH);
+	rig.head->period_ns = UINT64_C(1000000000000);
 	armed = rig_post(&rig, KP_MAIL_ARM, rig_tid(), 0);
+	armed->first_ns = rig.head->period_ns; /* a tick of its own would count as well */
 	rig_signal(&rig, &queued, FRAMES);
 	timer = rig_timer_info(armed->timer_id, 0);
 
