@@ -23,9 +23,33 @@ struct kp_frame_layout {
 	int32_t leaf_prev_fp_off; /* previous frame pointer in a leaf frame, where leaf_in_ra is set */
 	uint32_t leaf_in_ra; /* 1: a leaf may keep its return address in the ra register only */
 	int32_t sp_after_off; /* the caller's sp is at least fp + this */
+	uint32_t
+		sp_after_exact; /* 1: it is exactly that; 0: it is not known from the frame pointer */
 	uint32_t fp_align; /* alignment in bytes that a frame pointer has */
 	uint64_t code_mask; /* bits of a code address; others hold PAC or tags and are cleared */
 	uint64_t data_mask; /* bits of a data address (top byte ignored on aarch64) */
+};
+
+/* Numbers of the registers that a walk follows, in DWARF's counting for the CPU. */
+struct kp_dwarf_numbers {
+	uint8_t sp;
+	uint8_t fp;
+	uint8_t ra; /* the return address: the link register, or DWARF's column where there is none */
+};
+
+/*
+ * What Linux leaves on the stack when it calls a signal handler: once the handler has returned, sp
+ * is at the signal frame (on x86-64 at the ucontext within), and the code that runs is the
+ * restorer, whose system call puts the interrupted registers back. Offsets in bytes from that sp.
+ */
+struct kp_signal_frame {
+	uint16_t pc_off;
+	uint16_t sp_off;
+	uint16_t fp_off;
+	uint16_t ra_off; /* 0: no link register */
+	uint16_t link_off; /* of uc_link, which the kernel sets to 0 */
+	uint8_t restorer_size;
+	uint8_t restorer_bytes[9]; /* what a restorer begins with */
 };
 
 struct kp_arch {
@@ -33,6 +57,8 @@ struct kp_arch {
 	uint16_t elf_machine; /* e_machine, EM_... of elf.h */
 	uint8_t syscall_size; /* bytes of a system call instruction */
 	uint8_t syscall_bytes[4];
+	struct kp_dwarf_numbers dwarf;
+	struct kp_signal_frame signal;
 	struct kp_frame_layout frame;
 };
 
