@@ -16,6 +16,12 @@ typedef int (*kp_leaf_register_fn)(void *ctx, uint32_t dwarf_number, uint64_t *r
 /* Bytes between the stack pointers of a frame and its caller at most, signal frames left out. */
 #define KP_CFA_STEP_MAX (UINT64_C(16) << 20)
 
+/*
+ * The frame pointer of a caller whose rule says that it is lost. Not 0, which is the root of a
+ * chain of frame pointers; misaligned, so that no step along it takes it for a frame.
+ */
+#define KP_FP_LOST UINT64_C(1)
+
 struct kp_cfi_step {
 	const struct kp_arch *arch;
 	kp_read_word_fn read_word;
@@ -26,11 +32,14 @@ struct kp_cfi_step {
 
 /*
  * From *regs to its caller by *rule. KP_WALK_ON with *regs moved (ra 0); else the reason, *regs
- * unchanged: KP_WALK_OUTERMOST for a STOP rule, KP_WALK_NO_RULE for GAP, INVALID and what only the
- * leaf would know, and those of fp.h. Every rule byte may be anything.
+ * unchanged: KP_WALK_OUTERMOST for a STOP rule, KP_WALK_NO_RULE for GAP, INVALID, a register that
+ * is lost and what only the leaf would know, and those of fp.h. Every rule byte may be anything.
+ *
+ * The caller's sp is above the frame's by KP_CFA_STEP_MAX at most. It may be the same only where
+ * the return address is in the link register: that is so once, since the caller's ra is 0.
  *
  * A caller's pc is a return address; after a signal frame (rule->cfa == KP_CFA_SIGNAL) it is where
- * the code was interrupted, like a leaf's.
+ * the code was interrupted, like a leaf's, ra is known again, and sp may be on another stack.
  */
 enum kp_walk_end kp_cfi_step(const struct kp_cfi_step *step, const struct kp_table_rule *rule,
 			     struct kp_regs *regs);

@@ -1,0 +1,161 @@
+/*
+ * The walk of a stack: for each frame a rule of its module's table, else the frame pointer.
+ *
+ * Runs in the target's signal handler (and in the daemon): no libc, no TLS, no lock, bounded by max
+ * frames; memory is read and rules are found through the callbacks only.
+ *
+ * A rule has the last word. It is exact for each instruction, so where a step by it fails, or where
+ * it says what only the interrupted frame could have used, the stack or the registers are not what
+ * the code left there; the frame pointer, which is just another register to such code, would be a
+ * guess. It is asked only where there is no rule.
+ */
+#include "common/unwind/walk.h"
+
+/* Handlers that were interrupted by other signals; a stack that shows more is running in circles. */
+#define SIGNALS_MAX 8
+
+/* Where a walk has come to. */
+struct place {
+	struct kp_regs regs;
+	uint32_t how; /* enum kp_walk_how */
+	uint32_t signals; /* signal frames so far */
+	int first; /* the interrupted thread's own registers */
+	int interrupted; /* pc is an instruction, not a return address; ra is known */
+	int sp_is_known; /* else it is only a lower bound */
+};
+
+/* Inline, like the others here, to spare the handler stack frames. */
+static inline __attribute__((always_inline)) void arrive(struct place *place, uint32_t how,
+							 int interrupted, int sp_is_known)
+{
+	place->how |= how;
+	place->first = 0;
+	place->interrupted = interrupted;
+	place->sp_is_known = sp_is_known;
+}
+
+static inline __attribute__((always_inline)) enum kp_walk_end step_by_fp(const struct kp_walk *walk,
+									 struct place *place)
+{
+	const struct kp_frame_layout *layout = &walk->arch->frame;
+	enum kp_walk_end end = kp_fp_step(layout, &place->regs, place->interrupted, walk->read_word,
+					  walk->read_ctx);
+
+	if (end == KP_WALK_ON || kp_walk_is_whole(end))
+		arrive(place, KP_HOW_FP, 0, (int)layout->sp_after_exact);
+	return end;
+}
+
+static inline __attribute__((always_inline)) enum kp_walk_end
+step_by_rule(const struct kp_walk *walk, struct place *place, const struct kp_table_rule *rule,
+	     uint32_t how)
+{
+	const struct kp_cfi_step step = {
+		.arch = walk->arch,
+		.read_word = walk->read_word,
+		.ctx = walk->read_ctx,
+		.leaf_register = place->first ? walk->leaf_register : 0,
+		.leaf_ctx = walk->leaf_ctx,
+	};
+	int signal = rule->cfa == KP_CFA_SIGNAL;
+	enum kp_walk_end end;
+
+	if (signal && place->signals++ == SIGNALS_MAX)
+		return KP_WALK_NOT_ADVANCING;
+	end = kp_cfi_step(&step, rule, &place->regs);
+	if (end == KP_WALK_ON || kp_walk_is_whole(end))
+		arrive(place, signal ? how | KP_HOW_SIGNAL : how, signal, 1);
+	return end;
+}
+
+/*
+ * Whether the code at pc is a signal's restorer that has no rule: musl's, Go's, aarch64's vdso. The
+ * look at uc_link spares almost every other frame the one at its code, which is on another page.
+ */
+static inline __attribute__((always_inline)) int is_restorer(const struct kp_walk *walk,
+							     const struct place *place)
+{
+	const struct kp_signal_frame *frame = &walk->arch->signal;
+	uint64_t link_addr = place->regs.sp + frame->link_off;
+	uint64_t word = 1;
+
+	if (!place->sp_is_known || link_addr % 8 ||
+	    walk->read_word(walk->read_ctx, link_addr, &word) || word)
+		return 0;
+	for (uint32_t i = 0; i < frame->restorer_size; i++) {
+		uint64_t addr = place->regs.pc + i;
+
+		if ((!i || addr % 8 == 0) &&
+		    walk->read_word(walk->read_ctx, addr & ~UINT64_C(7), &word))
+			return 0;
+		if ((uint8_t)(word >> addr % 8 * 8) != frame->restorer_bytes[i])
+			return 0;
+	}
+	return 1;
+}
+
+static int needs_sp(const struct kp_table_rule *rule)
+{
+	return rule->cfa == KP_CFA_SP || rule->cfa == KP_CFA_DEREF_SP || rule->cfa == KP_CFA_PLT ||
+	       rule->cfa == KP_CFA_SIGNAL || rule->fp == KP_REG_SP || rule->ra == KP_REG_SP;
+}
+
+static inline __attribute__((always_inline)) enum kp_walk_end step(const struct kp_walk *walk,
+								   struct place *place)
+{
+	static const struct kp_table_rule signal_rule = { .cfa = KP_CFA_SIGNAL };
+	struct kp_table_rule rule;
+	int has_table;
+
+	if (walk->mode == KP_UNWIND_FP)
+		return step_by_fp(walk, place);
+	has_table =
+		walk->find_rule &&
+		walk->find_rule(walk->find_ctx, place->regs.pc - !place->interrupted, &rule) == 0;
+	if (has_table && rule.cfa != KP_CFA_GAP) {
+		/* Without sp a rule is of no use; this CPU's frame pointers brought us here. */
+		if (place->sp_is_known || !needs_sp(&rule))
+			return step_by_rule(walk, place, &rule, KP_HOW_TABLE);
+	} else if (is_restorer(walk, place)) {
+		return step_by_rule(walk, place, &signal_rule, 0);
+	}
+	if (walk->mode == KP_UNWIND_TABLE || place->regs.fp == KP_FP_LOST)
+		return KP_WALK_NO_RULE;
+	/*
+	 * Hand-written code in a module that has a table: the frame pointer is whatever its caller
+	 * keeps there, and 0 is a common number. Only as a caller, which has called on with it, can
+	 * such code be the outermost frame.
+	 */
+	if (has_table && place->interrupted && !place->regs.fp)
+		return KP_WALK_NO_RULE;
+	return step_by_fp(walk, place);
+}
+
+enum kp_walk_end kp_walk(const struct kp_walk *walk, struct kp_regs regs, uint64_t *pc,
+			 uint32_t max, uint32_t *ret_n, uint32_t *ret_how)
+{
+	struct place place = {
+		.regs = regs,
+		.first = 1,
+		.interrupted = 1,
+		.sp_is_known = 1,
+	};
+	enum kp_walk_end end;
+	uint32_t n = 0;
+
+	place.regs.pc &= walk->arch->frame.code_mask;
+	pc[n++] = place.regs.pc;
+	for (;;) {
+		end = step(walk, &place);
+		if (end != KP_WALK_ON)
+			break;
+		if (n >= max) {
+			end = KP_WALK_DEPTH;
+			break;
+		}
+		pc[n++] = place.regs.pc + (uint64_t)place.interrupted;
+	}
+	*ret_n = n;
+	*ret_how = place.how;
+	return end;
+}
