@@ -1,0 +1,27 @@
+/* Memory for an unwind table: memory.h. Daemon. */
+#include "daemon/unwind/memory.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+void *kp_table_memory_create(uint64_t bytes)
+{
+	void *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	madvise(memory, bytes, MADV_DONTFORK);
+	return memory;
+}
+
+void kp_table_memory_seal(void *memory, uint64_t bytes)
+{
+	mprotect(memory, bytes, PROT_READ);
+}
+
+void kp_table_memory_destroy(void *memory, uint64_t bytes)
+{
+	if (memory)
+		munmap(memory, bytes);
+}
