@@ -1,12 +1,15 @@
-/* Who holds the sampling signal: kp_handler_is_ours() of inject.h. */
+/* Who holds the sampling signal: kp_action_hold() of inject.h. Runs in the attach helper. */
 #include "daemon/attach/inject.h"
 
 #include "common/cleanup.h"
 #include "daemon/attach/agent_call.h"
 #include "daemon/attach/helper.h"
+#include "daemon/attach/inject_steps.h"
 #include "daemon/attach/stop.h"
 #include "daemon/linux/maps.h"
 
+#include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -14,16 +17,64 @@ struct action_job {
 	pid_t pid;
 	const struct kp_shm_map *map;
 	int signal;
-	uint64_t handler;
+	bool share;
+	enum kp_action held;
 };
 
+/* The kernel leaves these two out of every mask. */
+#define NEVER_MASKED (UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1))
+
+bool kp_action_is_sharable(const struct kp_sigaction *action)
+{
+	return action->handler > (uint64_t)(uintptr_t)SIG_IGN && action->flags & SA_SIGINFO &&
+	       action->flags & SA_ONSTACK && !(action->flags & SA_RESETHAND) &&
+	       (action->mask | NEVER_MASKED) == UINT64_MAX;
+}
+
+/* Addresses in the target, of the kernel's struct sigaction; 0: none. */
+static int remote_action(struct kp_stop *stop, int signal, uint64_t new_action, uint64_t old_action,
+			 struct kp_err *err)
+{
+	uint64_t args[6] = { (uint64_t)signal, new_action, old_action, 8 };
+	int64_t result = 0;
+	int r = kp_stop_syscall(stop, SYS_rt_sigaction, args, &result, err);
+
+	if (r == 0 && result < 0)
+		r = kp_fail(err, KP_ESYSTEM, "pid %d: rt_sigaction in the target failed: %s",
+			    (int)stop->pid, strerror((int)-result));
+	return r;
+}
+
 /* The kernel writes the action into the agent's stack area, which is not in use. */
+static int look(struct kp_stop *stop, struct action_job *job, struct kp_err *err)
+{
+	const struct kp_shm_map *map = job->map;
+	uint64_t scratch = map->base + KP_SHM_STACK_OFFSET;
+	uint64_t ours = map->base + KP_SHM_HEAD_OFFSET + offsetof(struct kp_shm_head, ours);
+	struct kp_sigaction now;
+	int r = remote_action(stop, job->signal, 0, scratch, err);
+
+	if (r < 0)
+		return r;
+	memcpy(&now, map->data + KP_SHM_STACK_OFFSET, sizeof(now));
+	if (now.handler - map->base < KP_SHM_CODE_BYTES) {
+		job->held = KP_ACTION_OURS;
+		return 0;
+	}
+	if (!job->share || !kp_action_is_sharable(&now)) {
+		job->held = KP_ACTION_TAKEN;
+		return 0;
+	}
+	/* Before ours is the action again: it may run at once. */
+	map->head->saved = now;
+	job->held = KP_ACTION_SHARED;
+	return remote_action(stop, job->signal, ours, 0, err);
+}
+
 static int action_helper(void *memory, int *ret_fd, struct kp_err *err)
 {
 	struct action_job *job = memory;
-	uint64_t args[6] = { (uint64_t)job->signal, 0, job->map->base + KP_SHM_STACK_OFFSET, 8 };
 	struct kp_stop stop;
-	int64_t result = 0;
 	int r = kp_stop_any(&stop, job->pid, err);
 
 	(void)ret_fd;
@@ -31,26 +82,22 @@ static int action_helper(void *memory, int *ret_fd, struct kp_err *err)
 		return r;
 	r = kp_agent_is_there(&stop, job->map->base, err);
 	if (r == 0)
-		r = kp_stop_syscall(&stop, SYS_rt_sigaction, args, &result, err);
+		r = look(&stop, job, err);
 	kp_stop_end(&stop);
-	if (r == 0 && result < 0)
-		r = kp_fail(err, KP_ESYSTEM, "pid %d: rt_sigaction in the target failed: %s",
-			    (int)job->pid, strerror((int)-result));
-	memcpy(&job->handler, job->map->data + KP_SHM_STACK_OFFSET, sizeof(job->handler));
 	return r;
 }
 
-int kp_handler_is_ours(pid_t pid, const struct kp_shm_map *map, int signal, bool *ret,
-		       struct kp_err *err)
+int kp_action_hold(pid_t pid, const struct kp_shm_map *map, int signal, bool share,
+		   enum kp_action *ret, struct kp_err *err)
 {
 	struct action_job *job = kp_helper_memory(sizeof(*job));
 	int r;
 
 	if (!job)
 		return kp_fail_nomem(err);
-	*job = (struct action_job){ .pid = pid, .map = map, .signal = signal };
+	*job = (struct action_job){ .pid = pid, .map = map, .signal = signal, .share = share };
 	r = kp_helper_run(action_helper, job, NULL, err);
-	*ret = job->handler - map->base < KP_SHM_CODE_BYTES;
+	*ret = job->held;
 	kp_helper_memory_free(job, sizeof(*job));
 	return r;
 }

@@ -178,7 +178,7 @@ static int set_action(struct kp_stop *stop, const struct kp_inject_job *job, uin
 	return call(stop, "rt_sigaction", SYS_rt_sigaction, args, &ignored, err);
 }
 
-/* The signal's action; a handler that the target installed since the check is given back. */
+/* The signal's action; a handler that ours cannot stand in front of is given back. */
 static int take_signal(struct kp_stop *stop, const struct kp_inject_job *job,
 		       const struct kp_shm_map *map, struct kp_err *err)
 {
@@ -190,11 +190,13 @@ static int take_signal(struct kp_stop *stop, const struct kp_inject_job *job,
 		return r;
 	if (map->head->saved.handler <= (uint64_t)(uintptr_t)SIG_IGN)
 		return 0;
+	if (job->target.shares_signal && kp_action_is_sharable(&map->head->saved))
+		return 0;
 	r = set_action(stop, job, saved, 0, err);
 	if (r < 0)
 		return r;
-	return kp_fail(err, KP_EREFUSED, "pid %d has just begun to handle %s itself",
-		       (int)stop->pid, kp_signal_name(job->plan.signal));
+	return kp_fail(err, KP_EREFUSED, "pid %d handles %s itself", (int)stop->pid,
+		       kp_signal_name(job->plan.signal));
 }
 
 int kp_inject_into(struct kp_stop *stop, struct kp_inject_job *job, int *ret_fd, struct kp_err *err)

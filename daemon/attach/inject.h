@@ -81,12 +81,19 @@ int kp_launch(char *const argv[], int signal, const struct kp_agent_plan *plan,
 	      struct kp_target *ret_target, struct kp_shm_map *ret_map, uint64_t *ret_stopped_ns,
 	      struct kp_err *err);
 
+/* Who has the signal's action in the target. No file in /proc shows which handler it is. */
+enum kp_action {
+	KP_ACTION_OURS, /* the agent's handler */
+	KP_ACTION_TAKEN, /* the target has put another one in its place */
+	KP_ACTION_SHARED, /* it had, and now the agent's stands in front of that one */
+};
+
 /*
- * Whether the signal's action in the target is still the agent's handler, looked up in a short
- * stop: the target may have replaced it with one of its own, which no file in /proc shows.
+ * Looks in a short stop. share: a handler of the target's own that can stand behind the agent's is
+ * put there (struct kp_target's shares_signal).
  */
-int kp_handler_is_ours(pid_t pid, const struct kp_shm_map *map, int signal, bool *ret,
-		       struct kp_err *err);
+int kp_action_hold(pid_t pid, const struct kp_shm_map *map, int signal, bool share,
+		   enum kp_action *ret, struct kp_err *err);
 
 /* Whether the agent is still mapped: false after an exec, or when the target is gone. */
 bool kp_is_injected(pid_t pid, uint64_t base);

@@ -24,6 +24,12 @@ static inline size_t kp_inject_job_bytes(size_t mail_count)
 	return sizeof(struct kp_inject_job) + mail_count * sizeof(struct kp_mail);
 }
 
+/*
+ * Whether the agent can stand in front of an action of the target's own: a handler that wants what
+ * ours has (siginfo, the alternate stack, every signal blocked) runs after ours as it would alone.
+ */
+bool kp_action_is_sharable(const struct kp_sigaction *action);
+
 /* With owner filled in. NULL with *err on failure. */
 struct kp_inject_job *kp_inject_job_create(const struct kp_agent_plan *plan, size_t mail_count,
 					   struct kp_err *err);

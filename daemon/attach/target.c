@@ -133,7 +133,7 @@ static int check_tracer(pid_t pid, const struct kp_proc_status *status, struct k
 		(int)pid, comm[0] ? comm : "another process", (int)status->tracer);
 }
 
-static int check_elf(pid_t pid, pid_t live, uint16_t *ret_machine, struct kp_err *err)
+static int check_elf(pid_t pid, pid_t live, struct kp_target *ret, struct kp_err *err)
 {
 	_cleanup_(kp_closep) int fd = -1;
 	Elf64_Ehdr ehdr;
@@ -156,7 +156,8 @@ static int check_elf(pid_t pid, pid_t live, uint16_t *ret_machine, struct kp_err
 	if (ehdr.e_machine != kp_cpu_arch()->elf_machine)
 		return kp_fail(err, KP_EREFUSED, "pid %d: its program is for another CPU than %s",
 			       (int)pid, kp_cpu_arch()->name);
-	*ret_machine = ehdr.e_machine;
+	ret->elf_machine = ehdr.e_machine;
+	ret->shares_signal = kp_is_go_program(fd);
 	return 0;
 }
 
@@ -212,17 +213,22 @@ static int choose_signal(pid_t pid, const struct kp_proc_status *status, int *re
 		       (int)pid);
 }
 
-static int check_signal(pid_t pid, const struct kp_proc_status *status, int asked, int *ret,
-			struct kp_err *err)
+static int check_signal(pid_t pid, const struct kp_proc_status *status, int asked,
+			struct kp_target *ret, struct kp_err *err)
 {
+	/* Go preempts its own threads with SIGURG all the time, and leaves SIGPROF to profiling. */
+	if (ret->shares_signal) {
+		ret->signal = asked ? asked : SIGPROF;
+		return 0;
+	}
 	if (!asked)
-		return choose_signal(pid, status, ret, err);
+		return choose_signal(pid, status, &ret->signal, err);
 	if (status->sig_caught & kp_signal_bit(asked))
 		return kp_fail(err, KP_EREFUSED,
 			       "pid %d handles %s itself. Give kitprof a signal that it does not "
 			       "use: --signal NAME",
 			       (int)pid, kp_signal_name(asked));
-	*ret = asked;
+	ret->signal = asked;
 	return 0;
 }
 
@@ -338,14 +344,14 @@ int kp_target_check(pid_t pid, int signal, struct kp_target *ret, struct kp_err 
 	if (r >= 0)
 		r = check_permission(pid, live, &status, err);
 	if (r >= 0)
-		r = check_elf(pid, live, &ret->elf_machine, err);
+		r = check_elf(pid, live, ret, err);
 	if (r >= 0)
 		r = describe(pid, live, &status, ret, err);
 	if (r >= 0)
 		r = check_leftover(ret, live, err);
 	/* What a dead kitprof left holds the signal: it is removed first, then looked at again. */
 	if (r >= 0 && !ret->leftover_base)
-		r = check_signal(pid, &status, signal, &ret->signal, err);
+		r = check_signal(pid, &status, signal, ret, err);
 	return r;
 }
 
@@ -357,10 +363,10 @@ int kp_target_check_exec(pid_t pid, int signal, struct kp_target *ret, struct kp
 	*ret = (struct kp_target){ 0 };
 	r = kp_proc_status(pid, pid, &status, err);
 	if (r >= 0)
-		r = check_elf(pid, pid, &ret->elf_machine, err);
+		r = check_elf(pid, pid, ret, err);
 	if (r >= 0)
 		r = describe(pid, pid, &status, ret, err);
 	if (r >= 0)
-		r = check_signal(pid, &status, signal, &ret->signal, err);
+		r = check_signal(pid, &status, signal, ret, err);
 	return r;
 }

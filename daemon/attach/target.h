@@ -17,6 +17,11 @@ struct kp_target {
 	uint16_t elf_machine;
 	int signal; /* that sampling will use */
 	bool seccomp; /* some thread has a filter */
+	/*
+	 * The program's own handler for the signal, if it has or gets one, may stand behind ours (Go's):
+	 * what is not from our clocks is passed on to it.
+	 */
+	bool shares_signal;
 	uint64_t leftover_base, leftover_end; /* mapping of a dead kitprof, or 0 */
 	char comm[64];
 	char exe[4096];
@@ -26,7 +31,7 @@ struct kp_target {
  * Looks at pid. signal: to be used for sampling; 0 chooses (docs/decisions/0003-signal.md).
  * -KP_EGONE no such process; -KP_EREFUSED with the reason and the remedy: not permitted (uid,
  * Yama, container, another tracer), a kernel thread, a 32-bit program, a signal that the target
- * uses itself, already profiled.
+ * uses itself (unless it is Go's), already profiled.
  */
 int kp_target_check(pid_t pid, int signal, struct kp_target *ret, struct kp_err *err);
 

@@ -1,6 +1,6 @@
 /*
- * The GNU build id of an ELF file or image: note type 3, owner "GNU", in a PT_NOTE segment (ELF
- * gABI "Note Section"). The file is the target's: every number in it is checked. 64-bit
+ * Notes of an ELF file or image, in its PT_NOTE segments (ELF gABI "Note Section"): the GNU build id
+ * (type 3, owner "GNU"), and Go's (type 4, owner "Go": cmd/link/internal/ld/elf.go). The file is the target's: every number in it is checked. 64-bit
  * little-endian only, as all our targets are.
  */
 #include "daemon/linux/maps.h"
@@ -35,9 +35,14 @@ static uint64_t align_up(uint64_t n, uint64_t align)
 	return (n + align - 1) & ~(align - 1);
 }
 
-/* The build id among size bytes of notes at offset; 0 if it is not there. */
-static size_t search_notes(const struct source *s, uint64_t offset, uint64_t size, uint64_t align,
-			   uint8_t *ret, size_t room)
+struct wanted {
+	uint32_t type;
+	char owner[4]; /* with its NUL and padding */
+};
+
+/* The first bytes of that note among size bytes of notes at offset; 0 if it is not there. */
+static size_t search_notes(const struct source *s, const struct wanted *wanted, uint64_t offset,
+			   uint64_t size, uint64_t align, uint8_t *ret, size_t room)
 {
 	uint64_t end = offset + (size < NOTES_MAX ? size : NOTES_MAX);
 
@@ -49,8 +54,9 @@ static size_t search_notes(const struct source *s, uint64_t offset, uint64_t siz
 		if (!get(s, offset, &note, sizeof(note)))
 			return 0;
 		desc = align_up(offset + sizeof(note) + note.n_namesz, align);
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-		    get(s, offset + sizeof(note), owner, 4) && memcmp(owner, "GNU", 4) == 0) {
+		if (note.n_type == wanted->type && note.n_namesz == 4 &&
+		    get(s, offset + sizeof(note), owner, 4) &&
+		    memcmp(owner, wanted->owner, 4) == 0) {
 			size_t n = note.n_descsz < room ? note.n_descsz : room;
 
 			return get(s, desc, ret, n) ? n : 0;
@@ -60,7 +66,7 @@ static size_t search_notes(const struct source *s, uint64_t offset, uint64_t siz
 	return 0;
 }
 
-static size_t search(const struct source *s, uint8_t *ret, size_t room)
+static size_t search(const struct source *s, const struct wanted *wanted, uint8_t *ret, size_t room)
 {
 	Elf64_Ehdr ehdr;
 
@@ -76,20 +82,31 @@ static size_t search(const struct source *s, uint8_t *ret, size_t room)
 			return 0;
 		if (phdr.p_type != PT_NOTE)
 			continue;
-		n = search_notes(s, phdr.p_offset, phdr.p_filesz, phdr.p_align == 8 ? 8 : 4, ret,
-				 room);
+		n = search_notes(s, wanted, phdr.p_offset, phdr.p_filesz, phdr.p_align == 8 ? 8 : 4,
+				 ret, room);
 		if (n)
 			return n;
 	}
 	return 0;
 }
 
+static const struct wanted build_id = { NT_GNU_BUILD_ID, "GNU" };
+
 size_t kp_build_id_read(int fd, uint8_t *ret, size_t size)
 {
-	return search(&(struct source){ .fd = fd }, ret, size);
+	return search(&(struct source){ .fd = fd }, &build_id, ret, size);
 }
 
 size_t kp_build_id_of_image(const void *image, size_t image_size, uint8_t *ret, size_t size)
 {
-	return search(&(struct source){ .fd = -1, .image = image, .size = image_size }, ret, size);
+	return search(&(struct source){ .fd = -1, .image = image, .size = image_size }, &build_id,
+		      ret, size);
+}
+
+bool kp_is_go_program(int fd)
+{
+	static const struct wanted go = { 4, "Go\0" };
+	uint8_t first;
+
+	return search(&(struct source){ .fd = fd }, &go, &first, 1) > 0;
 }

@@ -51,3 +51,6 @@ size_t kp_build_id_read(int fd, uint8_t *ret, size_t size);
 
 /* The same from an ELF image in memory (vdso). */
 size_t kp_build_id_of_image(const void *image, size_t image_size, uint8_t *ret, size_t size);
+
+/* Whether an ELF file was linked by Go: its runtime handles every signal. */
+bool kp_is_go_program(int fd);

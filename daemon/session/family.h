@@ -17,7 +17,7 @@ struct kp_process {
 	struct kp_attachment attachment; /* live or not */
 	uint64_t cpu_start_ns, cpu_ns; /* at the start of its part of the window, and now */
 	uint64_t silent_cpu_ns, silent_samples; /* when samples came last */
-	uint64_t action_check_ns;
+	uint64_t action_check_ns, share_check_ns;
 	uint32_t tries; /* to attach to the image that it is now */
 	uint64_t try_again_ns; /* an image that could not be attached to yet; 0: no */
 	pid_t lender; /* whose memory it is in, after vfork(), until it execs; else 0 */

@@ -13,6 +13,9 @@
 
 #define MS UINT64_C(1000000)
 #define ACTION_CHECK_NS (100 * MS) /* whether the handler is still there */
+#define HANDLER_LAST_SPECIAL 1 /* SIG_DFL is 0, SIG_IGN 1 */
+#define SHARE_CHECK_NS (5 * MS) /* whether a program has installed its handler by now */
+#define SHARE_TIME_NS (500 * MS) /* after that it is noticed by silence */
 #define YOUNG_NS (30 * MS)
 #define SILENCE_NS (1000 * MS) /* CPU used without any sample before the handler is looked up */
 
@@ -47,12 +50,23 @@ static bool is_silent(struct kp_process *process)
 	return process->cpu_ns - process->silent_cpu_ns > SILENCE_NS;
 }
 
+static void hold_action(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns)
+{
+	const struct kp_attachment *a = &process->attachment;
+	enum kp_action held;
+
+	if (kp_action_hold(process->pid, &a->memory->map, a->memory->signal,
+			   a->target.shares_signal, &held, NULL) == 0 &&
+	    held == KP_ACTION_TAKEN)
+		handler_lost(family, process, elapsed_ns);
+}
+
 static void check_handler(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns)
 {
 	struct kp_attachment *a = &process->attachment;
 	uint64_t now = kp_now_ns();
 	struct kp_proc_status status;
-	bool ours, young = now - a->attached_ns < YOUNG_NS;
+	bool young = now - a->attached_ns < YOUNG_NS;
 
 	if (now - process->action_check_ns < ACTION_CHECK_NS && !(young && !family->plan->events))
 		return;
@@ -66,10 +80,23 @@ static void check_handler(struct kp_family *family, struct kp_process *process, 
 	if (!is_silent(process))
 		return;
 	process->silent_cpu_ns = process->cpu_ns;
-	if (kp_handler_is_ours(process->pid, &a->memory->map, a->memory->signal, &ours, NULL) ==
-		    0 &&
-	    !ours)
-		handler_lost(family, process, elapsed_ns);
+	hold_action(family, process, elapsed_ns);
+}
+
+/*
+ * A program that is just started and will put its own handler in place of ours (Go's runtime does
+ * at its start): ours goes in front again as soon as that has happened.
+ */
+static void share_action(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns)
+{
+	const struct kp_attachment *a = &process->attachment;
+	uint64_t now = kp_now_ns();
+
+	if (!a->target.shares_signal || a->memory->map.head->saved.handler > HANDLER_LAST_SPECIAL ||
+	    now - process->share_check_ns < SHARE_CHECK_NS || now - a->attached_ns > SHARE_TIME_NS)
+		return;
+	process->share_check_ns = now;
+	hold_action(family, process, elapsed_ns);
 }
 
 static bool has_ended(const struct kp_process *process)
@@ -95,6 +122,8 @@ static int turn_process(struct kp_family *family, struct kp_process *process, ui
 	if (kp_proc_cpu_ns(process->pid, &cpu_ns) && cpu_ns > process->cpu_ns)
 		process->cpu_ns = cpu_ns;
 	process->ended = has_ended(process);
+	if (!process->ended && process->attachment.live)
+		share_action(family, process, elapsed_ns);
 	if (!process->ended && process->attachment.live)
 		check_handler(family, process, elapsed_ns);
 	return 0;
