@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Writes those inputs of the fuzz targets that are made up; to be run by hand after a change.
+
+A seed is an input that goes deep, for a fuzzer to start from. They are kept in tests/fuzz/corpus/
+beside what fuzzers have found; this is how they were made.
+"""
+
+import pathlib
+import struct
+
+CORPUS = pathlib.Path(__file__).parent / "corpus"
+
+# common/unwind/table.h
+GAP, STOP, SP, FP, REG, DEREF_SP, DEREF_FP, PLT, SIGNAL, INVALID = range(10)
+SAME, AT_CFA, AT_FP, AT_SP, UNDEFINED = range(5)
+AUTO, BY_FP, TABLE, SLICE = range(4)
+
+STACK, TEXT = 0x7FFE00000000, 0x400000  # tests/fuzz/walk.c
+MACHINES = [62, 183, 243]  # e_machine
+
+
+def rule(cfa, cfa_off=0, fp=SAME, fp_off=0, ra=AT_CFA, ra_off=-8, reg=0, add=0):
+    return struct.pack("<4B4i", cfa, fp, ra, reg, cfa_off, fp_off, ra_off, add)
+
+
+def table(machine, rules, rows, pages=1):
+    """rows: (address, index of the rule), ascending"""
+    first_row = [sum(address < page << 16 for address, _ in rows) for page in range(pages + 1)]
+    body = b"".join(rules)
+    body += b"".join(struct.pack("<I", n) for n in first_row)
+    body += b"".join(struct.pack("<HH", address & 0xFFFF, n) for address, n in rows)
+    head = struct.pack("<IHHQQIIII", 0x5455504B, 1, machine, 0, 40 + len(body), len(rules), pages,
+                       len(rows), 0)
+    return head + body
+
+
+def walk(cpu, mode, table_bytes, memory, pc, sp, fp=0, ra=0, depth=32):
+    head = struct.pack("<BBHI4Q", cpu, mode, len(table_bytes), depth, pc, sp, fp, ra)
+    return head + table_bytes + b"".join(struct.pack("<Q", word) for word in memory)
+
+
+def stack(**words):
+    """128 words; _N: the N-th is value"""
+    memory = [0x1111111111111111] * 128
+    for name, value in words.items():
+        memory[int(name[1:])] = value
+    return memory
+
+
+def walk_seeds():
+    rules = [rule(GAP), rule(STOP), rule(SP, 32), rule(FP, 16, AT_CFA, -16), rule(SP, 0, ra=SAME),
+             rule(PLT, 8, reg=10), rule(DEREF_SP, 16, add=8), rule(DEREF_FP, -8, AT_FP, 0, AT_FP, 8),
+             rule(REG, 0, reg=3), rule(SIGNAL), rule(INVALID), rule(SP, 16, UNDEFINED)]
+    rows = [(0x100 * n, n) for n in range(len(rules))] + [(0x10000 + 0x80 * n, n) for n in range(12)]
+    code = [TEXT + 0x100 * n + 0x40 for n in range(len(rules))]
+    base = STACK
+    for cpu, machine in enumerate(MACHINES):
+        t = table(machine, rules, rows, 2)
+        by_sp = stack(_3=code[2], _7=code[2], _11=code[3], _12=code[11], _18=code[3], _20=base + 240,
+                      _21=code[1], _30=0, _31=code[1])
+        yield f"sp-{cpu}", walk(cpu, TABLE, t, by_sp, code[2], base, base + 160, 0)
+        leaf = stack(_3=code[2], _7=code[1])
+        yield f"link-{cpu}", walk(cpu, AUTO, t, leaf, code[4], base, 0, code[2])
+        plt = stack(_1=code[6], _4=base + 80, _10=code[7], _20=base + 208, _21=base + 240,
+                    _22=code[1])
+        yield f"deref-{cpu}", walk(cpu, AUTO | 4, t, plt, code[5] + 12, base, base + 168)
+        # A chain of frame pointers in code without rules, then a rule.
+        if cpu == 2:
+            chain = stack(_8=base + 160, _9=code[0], _18=0, _19=code[1])
+        else:
+            chain = stack(_10=base + 160, _11=code[0], _20=0, _21=code[1])
+        yield f"chain-{cpu}", walk(cpu, AUTO, t, chain, code[0], base, base + 80)
+        # The same interrupted registers behind a restorer with a rule, and behind one without.
+        pc, sp, fp, ra = [(168, 160, 120, None), (568, 560, 544, 552), (304, 320, 368, 312)][cpu]
+        words = {f"_{pc // 8}": code[2], f"_{sp // 8}": base + 800, f"_{fp // 8}": 0,
+                 "_103": code[1]}
+        if ra:
+            words[f"_{ra // 8}"] = code[3]
+        yield f"signal-{cpu}", walk(cpu, AUTO, t, stack(**words), code[9], base)
+        restorer = [b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05", b"\x68\x11\x80\xd2\1\0\0\xd4",
+                    b"\x93\x08\xb0\x08\x73\0\0\0"][cpu].ljust(16, b"\x90")
+        words["_120"], words["_121"] = struct.unpack("<QQ", restorer)
+        words["_1" if cpu == 0 else "_17"] = 0
+        yield f"restorer-{cpu}", walk(cpu, AUTO, b"", stack(**words), TEXT + 960, base)
+
+
+def main():
+    for name, data in walk_seeds():
+        (CORPUS / "walk" / name).write_bytes(data)
+
+
+main()
