@@ -9,7 +9,7 @@
 	.hidden	kp_agent_call
 kp_agent_image:
 	.long	0x4741504b				/* magic: KP_AGENT_MAGIC */
-	.long	1					/* version: KP_SHM_VERSION */
+	.long	2					/* version: KP_SHM_VERSION */
 	.long	kp_agent_handler - kp_agent_image	/* handler_off */
 	.long	0					/* restorer_off */
 	.long	kp_agent_call - kp_agent_image		/* call_off */

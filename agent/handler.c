@@ -120,7 +120,7 @@ static int follows_syscall(const struct kp_arch *arch, uint64_t pc, struct kp_re
 /* Frames that a record takes: the head's wish, within what the ring was made for. */
 static uint32_t depth_max(void)
 {
-	uint32_t max = kp_shm.depth < kp_shm_ring->depth ? kp_shm.depth : kp_shm_ring->depth;
+	uint32_t max = kp_shm.depth < kp_shm_ring->words ? kp_shm.depth : kp_shm_ring->words;
 
 	return max <= KP_DEPTH_MAX ? max : KP_DEPTH_MAX;
 }

@@ -49,24 +49,24 @@ static struct kp_ring_cell *cell_at(struct kp_ring *ring, uint32_t cell_bytes, u
 	return (struct kp_ring_cell *)((char *)ring + KP_RING_HEAD_BYTES + index * cell_bytes);
 }
 
-uint32_t kp_ring_cell_bytes(uint32_t depth)
+uint32_t kp_ring_cell_bytes(uint32_t words)
 {
-	uint32_t bytes = (uint32_t)sizeof(struct kp_ring_cell) + depth * 8;
+	uint32_t bytes = (uint32_t)sizeof(struct kp_ring_cell) + words * 8;
 
 	return (bytes + KP_RING_CELL_ALIGN - 1) / KP_RING_CELL_ALIGN * KP_RING_CELL_ALIGN;
 }
 
-size_t kp_ring_bytes(uint32_t cell_count, uint32_t depth)
+size_t kp_ring_bytes(uint32_t cell_count, uint32_t words)
 {
-	return KP_RING_HEAD_BYTES + (size_t)cell_count * kp_ring_cell_bytes(depth);
+	return KP_RING_HEAD_BYTES + (size_t)cell_count * kp_ring_cell_bytes(words);
 }
 
-void kp_ring_format(struct kp_ring *ring, uint32_t cell_count, uint32_t depth, uint64_t ticket_max)
+void kp_ring_format(struct kp_ring *ring, uint32_t cell_count, uint32_t words, uint64_t ticket_max)
 {
 	ring->magic = KP_RING_MAGIC;
 	ring->cell_count = cell_count;
-	ring->cell_bytes = kp_ring_cell_bytes(depth);
-	ring->depth = depth;
+	ring->cell_bytes = kp_ring_cell_bytes(words);
+	ring->words = words;
 	ring->ticket_max = ticket_max;
 }
 
@@ -142,12 +142,12 @@ void kp_ring_publish(struct kp_ring *ring, uint64_t ticket)
 /* ---- reader: runs in the daemon ---- */
 
 void kp_ring_reader_init(struct kp_ring_reader *reader, struct kp_ring *ring, uint32_t cell_count,
-			 uint32_t depth)
+			 uint32_t words)
 {
 	reader->ring = ring;
 	reader->cell_count = cell_count;
-	reader->cell_bytes = kp_ring_cell_bytes(depth);
-	reader->depth = depth;
+	reader->cell_bytes = kp_ring_cell_bytes(words);
+	reader->words = words;
 	reader->swept = 0;
 	reader->tail = 0;
 	reader->kept = 0;
@@ -164,7 +164,7 @@ static struct kp_ring_cell *reader_cell(const struct kp_ring_reader *reader, uin
 
 static int is_sane(const struct kp_ring_reader *reader, const struct kp_ring_record *record)
 {
-	return record->depth >= 1 && record->depth <= reader->depth &&
+	return record->depth >= 1 && record->depth <= reader->words &&
 	       record->source >= KP_SOURCE_TIMER && record->source <= KP_SOURCE_LAST &&
 	       record->walk_end < KP_WALK_END_COUNT;
 }

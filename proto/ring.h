@@ -19,7 +19,8 @@
 
 #define KP_RING_MAGIC UINT32_C(0x676e724b) /* "Krng" */
 #define KP_RING_CELL_ALIGN 64u
-#define KP_DEPTH_MAX 256u /* frames in a record at most */
+#define KP_DEPTH_MAX 256u /* frames of a stack at most */
+#define KP_RING_WORDS_MAX 8256u /* words in a record at most: copies of stacks have so many */
 
 /* What sent the signal. Stored in records; the numbers stay. */
 enum kp_sample_source {
@@ -58,7 +59,7 @@ struct kp_ring {
 	uint32_t magic;
 	uint32_t cell_count; /* a power of two */
 	uint32_t cell_bytes; /* a multiple of KP_RING_CELL_ALIGN */
-	uint32_t depth; /* frames that a record has room for */
+	uint32_t words; /* pc[] that a record has room for */
 	uint64_t ticket_max; /* tickets handed out at most (--cap); then dropped_cap counts */
 	uint64_t pad0[5];
 	/* written by writers */
@@ -73,17 +74,17 @@ struct kp_ring {
 #define KP_RING_HEAD_BYTES 192u
 _Static_assert(sizeof(struct kp_ring) == KP_RING_HEAD_BYTES, "layout is shared with the target");
 
-/* Bytes of a cell for records of up to depth frames. */
-uint32_t kp_ring_cell_bytes(uint32_t depth);
+/* Bytes of a cell for records of up to so many words in pc[]. */
+uint32_t kp_ring_cell_bytes(uint32_t words);
 
 /* Bytes of a ring with that many cells (a power of two). */
-size_t kp_ring_bytes(uint32_t cell_count, uint32_t depth);
+size_t kp_ring_bytes(uint32_t cell_count, uint32_t words);
 
 /*
  * Makes zeroed memory of kp_ring_bytes() an empty ring. cell_count: a power of two, at least 2;
- * depth: 1..KP_DEPTH_MAX; ticket_max: at least 1.
+ * words: 1..KP_RING_WORDS_MAX; ticket_max: at least 1.
  */
-void kp_ring_format(struct kp_ring *ring, uint32_t cell_count, uint32_t depth, uint64_t ticket_max);
+void kp_ring_format(struct kp_ring *ring, uint32_t cell_count, uint32_t words, uint64_t ticket_max);
 
 /*
  * Writer. kp_ring_claim() gives a record to fill in, or NULL when the sample is dropped (and
@@ -101,7 +102,7 @@ struct kp_ring_reader {
 	struct kp_ring *ring;
 	uint32_t cell_count;
 	uint32_t cell_bytes;
-	uint32_t depth;
+	uint32_t words;
 	uint32_t swept; /* cells that kp_ring_read_late() has been through */
 	uint64_t tail; /* next ticket to look at */
 	uint64_t kept; /* records handed out */
@@ -118,10 +119,10 @@ enum kp_ring_result {
 };
 
 void kp_ring_reader_init(struct kp_ring_reader *reader, struct kp_ring *ring, uint32_t cell_count,
-			 uint32_t depth);
+			 uint32_t words);
 
 /*
- * Copies the next record to ret (room for depth frames) and frees its cell. One call does bounded
+ * Copies the next record to ret (room for as many words as the ring's) and frees its cell. One call does bounded
  * work, whatever the target writes to the ring meanwhile; a caller that reads until the ring is
  * empty bounds the number of calls, because a target may write faster than anybody reads.
  * give_up: do not return KP_RING_PENDING but skip such tickets, counted as abandoned. The caller

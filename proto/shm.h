@@ -1,13 +1,15 @@
 /*
  * The mapping that the daemon and the agent share: one memfd, mapped once in the target
- * (code R-X, the rest RW, never W+X) and once in the daemon.
+ * (code R-X, tables R, the rest RW, never W+X) and once in the daemon.
  *
  *	0				agent code (struct kp_agent_header first)	R-X in the target
  *	KP_SHM_HEAD_OFFSET		struct kp_shm_head				RW
  *	KP_SHM_STACK_OFFSET		stack for kp_agent_call()			RW
  *	KP_SHM_RING_OFFSET		struct kp_ring and its cells (proto/ring.h)	RW
+ *	kp_shm_head.tables_off		struct kp_tables_directory and tables (proto/tables.h)	R
  *
- * All offsets are multiples of 4096. Fields marked atomic are accessed with __atomic builtins on
+ * All offsets are multiples of 4096. The area for tables is large and sparse: a page of it exists
+ * once the daemon has written to it. Fields marked atomic are accessed with __atomic builtins on
  * both sides. The daemon never trusts what it reads back from here.
  */
 #pragma once
@@ -17,13 +19,15 @@
 #include <stdint.h>
 
 #define KP_SHM_MAGIC UINT32_C(0x4d53504b) /* "KPSM" */
-#define KP_SHM_VERSION 1u
-#define KP_SHM_CODE_BYTES 8192u
+#define KP_SHM_VERSION 2u
+#define KP_SHM_CODE_BYTES 16384u
 #define KP_SHM_HEAD_OFFSET KP_SHM_CODE_BYTES
 #define KP_SHM_HEAD_BYTES 8192u
 #define KP_SHM_STACK_OFFSET (KP_SHM_HEAD_OFFSET + KP_SHM_HEAD_BYTES)
 #define KP_SHM_STACK_BYTES 8192u
 #define KP_SHM_RING_OFFSET (KP_SHM_STACK_OFFSET + KP_SHM_STACK_BYTES)
+#define KP_SHM_TABLES_BYTES (UINT64_C(128) << 20) /* of the area for tables, directory included */
+#define KP_SHM_TABLES_LESS (UINT64_C(16) << 20) /* where the target has no room for so much */
 #define KP_SHM_NAME "kitprof" /* of the memfd: /proc/PID/maps shows /memfd:kitprof (deleted) */
 
 /* First bytes of the agent's image: where its entries are, as offsets from the image's start. */
@@ -98,7 +102,11 @@ struct kp_shm_head {
 	uint32_t owner_pid; /* the daemon, in its own pid ns; for messages and cleanup */
 	uint64_t owner_start; /* its start time, field 22 of /proc/PID/stat: tells pids apart */
 	uint64_t base; /* address of the mapping in the target */
-	uint64_t bytes; /* its size */
+	uint64_t bytes; /* its size, tables included */
+	uint32_t unwind; /* enum kp_unwind_mode */
+	uint32_t slice_bytes; /* of the stack that a slice has at most */
+	uint64_t tables_off; /* of the area for tables from the start of the mapping */
+	uint64_t tables_bytes; /* of it; 0: none */
 	struct kp_sigaction saved; /* the target's own action for the signal, to be restored */
 	struct kp_sigaction ours;
 
@@ -126,8 +134,8 @@ struct kp_shm_head {
 _Static_assert(sizeof(struct kp_mail) == 32, "layout is shared with the target");
 _Static_assert(sizeof(struct kp_shm_head) <= KP_SHM_HEAD_BYTES, "head and mail fit their pages");
 
-/* Bytes of the whole mapping, a multiple of 4096. */
-static inline uint64_t kp_shm_bytes(uint32_t cell_count, uint32_t depth)
+/* Where the area for tables begins, and the mapping ends if there is none; a multiple of 4096. */
+static inline uint64_t kp_shm_tables_off(uint32_t cell_count, uint32_t words)
 {
-	return (KP_SHM_RING_OFFSET + kp_ring_bytes(cell_count, depth) + 4095) & ~UINT64_C(4095);
+	return (KP_SHM_RING_OFFSET + kp_ring_bytes(cell_count, words) + 4095) & ~UINT64_C(4095);
 }

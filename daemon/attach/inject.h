@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/err.h"
+#include "common/unwind/walk.h"
 #include "daemon/attach/shm_map.h"
 #include "daemon/attach/target.h"
 #include "proto/shm.h"
@@ -23,6 +24,9 @@ struct kp_agent_plan {
 	uint64_t period_ns; /* of the CPU timers */
 	enum kp_timer_mode timer_mode;
 	uint64_t lease; /* ticks of timers until the first heartbeat */
+	enum kp_unwind_mode unwind;
+	uint32_t slice_bytes; /* of the stack in a slice; KP_UNWIND_SLICE only */
+	uint64_t tables_bytes; /* of the area for tables: KP_SHM_TABLES_BYTES, or 0 for none */
 };
 
 /* Timers to arm with the injection; results are written back. count may be 0. */
@@ -33,7 +37,8 @@ struct kp_mail_list {
 
 /*
  * Injects into a target that kp_target_check() accepted, and works mails off in the same stop.
- * *ret: the shared mapping, to be deinited by the caller after kp_remove(). *ret_stopped_ns: how
+ * *ret: the shared mapping, to be deinited by the caller after kp_remove(); its shape.tables_bytes is
+ * less than the plan's, or 0, where the target has no address space for so much. *ret_stopped_ns: how
  * long a thread stood still. On failure the target is as it was before.
  */
 int kp_inject(const struct kp_target *target, const struct kp_agent_plan *plan,

@@ -12,6 +12,7 @@ struct kp_inject_job {
 	pid_t owner_pid;
 	uint64_t owner_start;
 	/* out */
+	struct kp_shm_shape shape; /* with less room for tables than planned, or none */
 	uint64_t base;
 	uint64_t stopped_ns;
 	/* in, out */
@@ -39,6 +40,18 @@ static inline void kp_inject_job_destroyp(struct kp_inject_job **job)
 {
 	kp_inject_job_destroy(*job);
 }
+
+/* A remote call whose failure (*ret < 0) is an error; what: its name in the message. */
+int kp_inject_call(struct kp_stop *stop, const char *what, long nr, const uint64_t args[6],
+		   int64_t *ret, struct kp_err *err);
+
+/*
+ * The shared memory, made and filled in, and mapped here as well. If the target has no room for the
+ * tables it gets less of it, or none. *ret_fd: the memfd. Undone on failure.
+ */
+int kp_inject_memory(struct kp_stop *stop, struct kp_inject_job *job, struct kp_shm_map *map,
+		     int *ret_fd, struct kp_err *err);
+void kp_inject_unmap(struct kp_stop *stop, uint64_t base, uint64_t bytes);
 
 /* All steps in a stopped thread; undone on failure. *ret_fd: the memfd. */
 int kp_inject_into(struct kp_stop *stop, struct kp_inject_job *job, int *ret_fd,

@@ -241,5 +241,5 @@ int kp_launch(char *const argv[], int signal, const struct kp_agent_plan *plan,
 	*ret_target = job->target;
 	*mail = job->mail[0];
 	*ret_stopped_ns = job->stopped_ns;
-	return kp_shm_map_init(ret_map, fd, job->base, plan->cell_count, plan->depth, err);
+	return kp_shm_map_init(ret_map, fd, job->base, &job->shape, err);
 }

@@ -4,10 +4,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int kp_shm_map_init(struct kp_shm_map *map, int fd, uint64_t base, uint32_t cell_count,
-		    uint32_t depth, struct kp_err *err)
+uint64_t kp_shm_bytes(const struct kp_shm_shape *shape)
 {
-	uint64_t bytes = kp_shm_bytes(cell_count, depth);
+	return kp_shm_tables_off(shape->cell_count, shape->words) + shape->tables_bytes;
+}
+
+int kp_shm_map_init(struct kp_shm_map *map, int fd, uint64_t base, const struct kp_shm_shape *shape,
+		    struct kp_err *err)
+{
+	uint64_t bytes = kp_shm_bytes(shape);
 	void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (data == MAP_FAILED) {
@@ -18,14 +23,16 @@ int kp_shm_map_init(struct kp_shm_map *map, int fd, uint64_t base, uint32_t cell
 		*map = (struct kp_shm_map){ .fd = -1 };
 		return r;
 	}
-	*map = (struct kp_shm_map){ .fd = fd,
-				    .data = data,
-				    .bytes = bytes,
-				    .base = base,
-				    .cell_count = cell_count,
-				    .depth = depth };
+	*map = (struct kp_shm_map){
+		.fd = fd, .data = data, .bytes = bytes, .base = base, .shape = *shape
+	};
 	map->head = (struct kp_shm_head *)(map->data + KP_SHM_HEAD_OFFSET);
 	map->ring = (struct kp_ring *)(map->data + KP_SHM_RING_OFFSET);
+	map->tables_off = kp_shm_tables_off(shape->cell_count, shape->words);
+	if (shape->tables_bytes) {
+		map->tables = map->data + map->tables_off;
+		map->directory = (struct kp_tables_directory *)(void *)map->tables;
+	}
 	return 0;
 }
 

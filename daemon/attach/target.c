@@ -280,8 +280,8 @@ static int check_leftover(struct kp_target *target, pid_t live, struct kp_err *e
 			continue;
 		if (!target->leftover_base)
 			target->leftover_base = maps.map[i].start;
-		else if (maps.map[i].start != target->leftover_end)
-			break; /* another one, with memory of the target's between them */
+		else if (maps.map[i].start != target->leftover_end || maps.map[i].offset == 0)
+			break; /* another one, above memory of the target's or right above this */
 		target->leftover_end = maps.map[i].end;
 	}
 	if (!target->leftover_base)

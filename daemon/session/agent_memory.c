@@ -24,7 +24,7 @@ static int complete(void *ctx, const struct kp_ring_record *record, struct kp_ra
 /* Pages of the ring are touched here, so that no handler has to take the faults. */
 static void touch_ring(struct kp_shm_map *map)
 {
-	for (uint64_t at = KP_SHM_RING_OFFSET; at < map->bytes; at += 4096)
+	for (uint64_t at = KP_SHM_RING_OFFSET; at < map->tables_off; at += 4096)
 		__atomic_fetch_or((uint64_t *)(void *)(map->data + at), 0, __ATOMIC_RELAXED);
 }
 
@@ -40,8 +40,8 @@ int kp_agent_memory_create(struct kp_shm_map *map, int signal, struct kp_raw_wri
 	memory->map = *map;
 	*map = (struct kp_shm_map){ .fd = -1 };
 	memory->signal = signal;
-	kp_drain_init(&memory->drain, memory->map.ring, memory->map.cell_count, memory->map.depth,
-		      writer, left, complete, memory);
+	kp_drain_init(&memory->drain, memory->map.ring, memory->map.shape.cell_count,
+		      memory->map.shape.words, writer, left, complete, memory);
 	touch_ring(&memory->map);
 	*ret = memory;
 	return 0;

@@ -53,6 +53,11 @@ static void heartbeat(struct kp_attachment *a)
 			 __ATOMIC_RELAXED);
 }
 
+uint64_t kp_attachment_tables_bytes(const struct kp_attachment_plan *plan)
+{
+	return plan->unwind == KP_UNWIND_FP ? 0 : KP_SHM_TABLES_BYTES;
+}
+
 static struct kp_agent_plan make_plan(const struct kp_attachment *a)
 {
 	const struct kp_attachment_plan *plan = a->plan;
@@ -65,6 +70,9 @@ static struct kp_agent_plan make_plan(const struct kp_attachment *a)
 		.period_ns = plan->clocks.timer_period_ns,
 		.timer_mode = plan->clocks.timer_mode,
 		.lease = lease_ticks(a),
+		.unwind = plan->unwind,
+		.slice_bytes = plan->slice_bytes,
+		.tables_bytes = kp_attachment_tables_bytes(plan),
 	};
 }
 

@@ -20,6 +20,8 @@
 struct kp_attachment_plan {
 	uint64_t rate_mhz;
 	uint32_t depth;
+	enum kp_unwind_mode unwind;
+	uint32_t slice_bytes; /* of the stack in a slice; KP_UNWIND_SLICE only */
 	int signal; /* 0: choose for each program */
 	struct kp_clock_plan clocks;
 	struct kp_raw_writer *writer;
@@ -48,6 +50,9 @@ struct kp_attachment {
 	uint64_t samples;
 	bool live; /* the agent is in the target */
 };
+
+/* Of the area for unwind tables that a target is asked for; it may have room for less. */
+uint64_t kp_attachment_tables_bytes(const struct kp_attachment_plan *plan);
 
 /* Into a process that runs. target: from kp_target_check(). */
 int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *plan,

@@ -159,6 +159,26 @@ static int check(struct kp_family *family, pid_t pid, struct kp_target *ret, str
 	return r;
 }
 
+/* Once: with one program of a family it is the same as with all others that are under its limits. */
+static void say_lack_of_tables(struct kp_family *family, const struct kp_attachment *a)
+{
+	uint64_t bytes = a->live ? a->memory->map.shape.tables_bytes : 0;
+
+	if (!a->live || family->lack_of_tables_said || bytes >= kp_attachment_tables_bytes(a->plan))
+		return;
+	family->lack_of_tables_said = true;
+	if (bytes)
+		kp_family_say(family,
+			      "pid %d has address space for %u MiB of unwind tables only: some "
+			      "code may be walked by frame pointers",
+			      (int)a->target.pid, (unsigned)(bytes >> 20));
+	else
+		kp_family_say(family,
+			      "pid %d has no address space for unwind tables: stacks are walked by "
+			      "frame pointers",
+			      (int)a->target.pid);
+}
+
 int kp_process_attach(struct kp_family *family, struct kp_process *process, struct kp_err *err)
 {
 	struct kp_target target;
@@ -166,6 +186,7 @@ int kp_process_attach(struct kp_family *family, struct kp_process *process, stru
 
 	if (r == 0)
 		r = kp_attachment_open(&process->attachment, family->plan, &target, err);
+	say_lack_of_tables(family, &process->attachment);
 	if (r < 0 && !process->attachment.live)
 		kp_attachment_deinit(&process->attachment);
 	return r;
@@ -220,6 +241,7 @@ int kp_family_launch(struct kp_family *family, char *const argv[], void (*before
 		return -KP_ENOMEM;
 	r = kp_attachment_launch(&process->attachment, family->plan, argv, &hooks, err);
 	process->pid = process->attachment.target.pid;
+	say_lack_of_tables(family, &process->attachment);
 	if (r != 0)
 		kp_attachment_deinit(&process->attachment);
 	else

@@ -154,7 +154,7 @@ static void install_image(const struct rig *rig)
 
 void rig_open(struct rig *rig, uint32_t cell_count, uint32_t depth)
 {
-	size_t bytes = (size_t)kp_shm_bytes(cell_count, depth);
+	size_t bytes = (size_t)kp_shm_tables_off(cell_count, depth);
 	int fd = memfd_create(KP_SHM_NAME, MFD_CLOEXEC);
 	char *outside;
 

@@ -479,7 +479,7 @@ Test(ring, reader_keeps_to_its_own_geometry)
 	cr_assert(put(&f, 0));
 	f.ring->cell_count = 1u << 31;
 	f.ring->cell_bytes = 1u << 31;
-	f.ring->depth = KP_DEPTH_MAX;
+	f.ring->words = KP_DEPTH_MAX;
 	f.ring->magic = 0;
 	f.ring->tail = UINT64_C(1) << 50;
 	expect(&f, 0, 0);

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# The area for unwind tables is large, and costs the target nothing: no memory, no locked memory, no
+# bytes of a core dump; and where there is no room for it the target is sampled without.
+. "$(dirname "$0")/../lib.sh"
+need_ptrace
+
+# window OPTIONS...: a window on $target until end_window.
+window() {
+	start recorder "$KITPROF" record --pid "$target" -d 60 --no-raw --no-flat -o window.folded "$@"
+	recorder=$pid
+	until_true 20 has_our_timers "$target" || fail "no window: $(cat recorder.log)"
+}
+
+end_window() {
+	until_true 20 uses_more "$target" "$(cpu_ticks "$target")" 20 || fail "the target does not run"
+	kill -INT "$recorder"
+	wait "$recorder" || fail "record says $?: $(cat recorder.log)"
+}
+
+# of_agent FIELD: its sum in kB, over the mappings of the agent.
+of_agent() {
+	awk -v field="$1:" '
+		/^[0-9a-f]+-[0-9a-f]+ / { ours = /memfd:kitprof/ }
+		ours && $1 == field { sum += $2 }
+		END { print sum + 0 }' "/proc/$target/smaps"
+}
+
+# flags_of_agent: VmFlags of its mappings, a line each.
+flags_of_agent() {
+	awk '
+		/^[0-9a-f]+-[0-9a-f]+ / { ours = /memfd:kitprof/ }
+		ours && $1 == "VmFlags:" { print }' "/proc/$target/smaps"
+}
+
+# kB of the area for tables, as it is mapped; empty where there is none.
+area() {
+	awk '
+		/^[0-9a-f]+-[0-9a-f]+ / { ours = /r--s .*memfd:kitprof/ }
+		ours && $1 == "Size:" { print $2 }' "/proc/$target/smaps"
+}
+
+is_left_out_of_dumps() {
+	flags_of_agent >flags
+	[ "$(grep -c . flags)" -eq 3 ] && [ "$(grep -c ' dd ' flags)" -eq 3 ]
+}
+
+costs_nothing() {
+	victim burn burn 1
+	target=$pid
+	proc_state "$target" before
+	window
+	[ "$(area)" -eq 131072 ] || fail "the area for tables is not as large as it should be: $(area) kB"
+	until_true 5 is_left_out_of_dumps || fail "the mapping would be in a core dump: $(cat flags)"
+	! grep -q ' ac ' flags || fail "the mapping counts as memory in use: $(cat flags)"
+	[ "$(of_agent Rss)" -lt 16384 ] || fail "the mapping has $(of_agent Rss) kB in memory"
+	end_window
+	same_state "$target" before "after a window"
+	ends_well "$target" burn
+}
+
+# with_limit KB: a victim with so much more address space than it has at its start.
+with_limit() {
+	start burn "$VICTIMS/burn" 1
+	until_true 20 says burn '^ready' || fail "burn does not get ready"
+	target=$pid
+	local used
+	used=$(awk '/^VmSize:/ { print $2 }' "/proc/$target/status")
+	prlimit --pid "$target" --as=$(((used + $1) * 1024)) || fail "prlimit"
+	proc_state "$target" before
+}
+
+is_sampled_with() {
+	[ "$(area)" = "$1" ] || fail "the area for tables has '$(area)' kB, not '$1'"
+	end_window
+	grep -q 'unwind tables' recorder.log || fail "nobody says that the target has no room: $(cat recorder.log)"
+	grep -q 'burn' window.folded || fail "the target is not sampled"
+	same_state "$target" before "after a window with little room"
+	ends_well "$target" burn
+}
+
+makes_do_with_less() {
+	command -v prlimit >/dev/null || skip "prlimit is not installed"
+	with_limit 65536
+	window
+	is_sampled_with 16384
+	with_limit 8192
+	window
+	is_sampled_with ''
+}
+
+# Locked memory is filled with pages when it is mapped.
+is_not_locked() {
+	start locked "$VICTIMS/locked"
+	until_true 20 says locked '^ready' || {
+		says locked '^cannot' && skip "no memory can be locked here"
+		fail "locked does not get ready"
+	}
+	target=$pid
+	proc_state "$target" before
+	window
+	[ "$(of_agent Rss)" -lt 16384 ] || fail "locked: $(of_agent Rss) kB in memory"
+	end_window
+	same_state "$target" before "after a window with locked memory"
+	ends_well "$target" locked
+}
+
+dump_is_small() {
+	[ "$(cat /proc/sys/kernel/core_pattern)" = core ] || return 0
+	ulimit -c unlimited
+	victim burn burn 1
+	ulimit -c 0
+	target=$pid
+	window
+	kill -ABRT "$target"
+	wait "$target" 2>/dev/null
+	wait "$recorder"
+	[ -s core ] || [ -s "core.$target" ] || return 0 # not here
+	[ "$(cat core* | wc -c)" -lt 16000000 ] || fail "the core dump has $(cat core* | wc -c) bytes"
+	rm -f core*
+}
+
+costs_nothing
+makes_do_with_less
+is_not_locked
+dump_is_small
