@@ -20,7 +20,7 @@ struct kp_unwind_stats {
 	uint32_t fdes; /* in the table */
 	uint32_t bad_fdes; /* make no sense in whole or from some instruction on: left out so far */
 	uint32_t rows, rules;
-	uint64_t code_bytes; /* of the executable segments */
+	uint64_t code_bytes; /* of the executable sections, or segments where there are none */
 	uint64_t cfa_bytes[KP_CFA_INVALID + 1]; /* of them by enum kp_cfa_kind */
 	uint64_t lost_fp_bytes; /* of them with a caller, but without its frame pointer */
 };

@@ -1,17 +1,17 @@
 #!/bin/sh
-# All benchmarks, or those named: run.sh BUILD [handler|attach|overhead]...
+# All benchmarks, or those named: run.sh BUILD [handler|attach|overhead|unwind-build]...
 # Ratios within one run mean something; absolute times only on a quiet machine.
 set -eu
 build=$1
 shift
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -gt 0 ] || set -- handler attach overhead
+[ $# -gt 0 ] || set -- handler attach overhead unwind-build
 for name in "$@"; do
 	case $name in
-	handler) "$build/tests/bench/bench-handler" ;;
+	handler | unwind-build) "$build/tests/bench/bench-$name" ;;
 	attach | overhead) "$here/$name.sh" "$build" ;;
 	*)
-		echo "bench: no benchmark $name; there are handler, attach, overhead" >&2
+		echo "bench: no benchmark $name; there are handler, attach, overhead, unwind-build" >&2
 		exit 2
 		;;
 	esac
