@@ -48,6 +48,7 @@ int kp_sample_window(const struct kp_options *options, const char *program, char
 		.signal = options->signal,
 		.clock = options->clock,
 		.follow = !options->no_follow,
+		.verbose = options->verbose,
 		.say = say,
 		.progress = speaker.watch->progress ? progress : NULL,
 		.ctx = &speaker,

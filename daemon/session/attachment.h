@@ -26,6 +26,7 @@ struct kp_attachment_plan {
 	struct kp_clock_plan clocks;
 	struct kp_raw_writer *writer;
 	struct kp_pins *pins;
+	struct kp_store *store; /* of unwind tables; NULL: none are wanted */
 	struct kp_task_events *events; /* NULL: not allowed here; /proc is looked at instead */
 	uint64_t left; /* samples that may still be written (--cap) */
 };

@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "daemon/linux/monotonic.h"
 #include "daemon/linux/proc.h"
+#include "daemon/session/agent_tables.h"
 #include "daemon/session/raw_sink.h"
 #include "daemon/session/signals.h"
 #include "daemon/session/family.h"
@@ -29,6 +30,7 @@ struct session {
 	struct kp_attachment_plan plan;
 	struct kp_raw_sink sink;
 	struct kp_pins *pins;
+	struct kp_store *store; /* NULL: frame pointers only */
 	struct kp_task_events *events; /* NULL: not allowed here */
 	struct kp_signals signals;
 	struct kp_family family;
@@ -169,6 +171,21 @@ static int open_target(struct session *s, struct kp_err *err)
 	return 0;
 }
 
+/* Without a place on disk tables are built in each session. */
+static int open_store(struct session *s, struct kp_err *err)
+{
+	char why[256];
+	int r;
+
+	if (s->plan.unwind == KP_UNWIND_FP)
+		return 0;
+	r = kp_agent_tables_store(kp_target_machine(), &s->store, why, sizeof(why), err);
+	if (r == 0 && why[0] && s->options->verbose)
+		say(s, "unwind tables are not kept on disk: %s", why);
+	s->plan.store = s->store;
+	return r;
+}
+
 static int prepare(struct session *s, struct kp_err *err)
 {
 	const struct kp_session_options *o = s->options;
@@ -196,6 +213,9 @@ static int prepare(struct session *s, struct kp_err *err)
 	s->plan.writer = &s->sink.writer;
 	s->plan.pins = s->pins;
 	s->plan.events = s->events;
+	r = open_store(s, err);
+	if (r < 0)
+		return r;
 	kp_family_init(&s->family, &s->plan, o->follow, family_say, s);
 	return put_session(s, err);
 }
@@ -242,14 +262,16 @@ static enum kp_raw_end_why look_around(struct session *s)
  */
 static bool wait_turn(struct session *s)
 {
-	struct pollfd fds[3] = { { .fd = s->signals.fd, .events = POLLIN },
-				 { .fd = s->pidfd, .events = POLLIN },
-				 { .fd = s->events ? kp_task_events_fd(s->events) : -1,
-				   .events = POLLIN } };
+	struct pollfd fds[4] = {
+		{ .fd = s->signals.fd, .events = POLLIN },
+		{ .fd = s->pidfd, .events = POLLIN },
+		{ .fd = s->events ? kp_task_events_fd(s->events) : -1, .events = POLLIN },
+		{ .fd = s->store ? kp_store_fd(s->store) : -1, .events = POLLIN }
+	};
 	bool hurry =
 		kp_family_is_in_a_hurry(&s->family) || (!s->events && elapsed_ns(s) < YOUNG_NS);
 
-	poll(fds, 3, hurry ? YOUNG_TURN_MS : TURN_MS);
+	poll(fds, 4, hurry ? YOUNG_TURN_MS : TURN_MS);
 	return fds[0].revents && kp_signals_read(&s->signals, s->child);
 }
 
@@ -262,6 +284,8 @@ static enum kp_raw_end_why window(struct session *s)
 	while (!why) {
 		bool told = wait_turn(s);
 
+		if (s->store)
+			kp_store_turn(s->store);
 		if (kp_family_turn(&s->family, elapsed_ns(s), &err) < 0 ||
 		    kp_raw_sink_flush(&s->sink, &err) < 0) {
 			say(s, "warning: %s; the window ends here", err.text);
@@ -316,6 +340,8 @@ static int finish(struct session *s, enum kp_raw_end_why why, struct kp_err *err
 	if (s->child && why == KP_RAW_END_TARGET)
 		reap(s);
 	end->cpu_ns = cpu_of_window_ns(s);
+	if (s->store)
+		end->own_cpu_ns += kp_store_cpu_ns(s->store);
 	r = kp_raw_put_end(&s->sink.writer, end, err);
 	if (r == 0)
 		r = kp_raw_sink_flush(&s->sink, err);
@@ -327,6 +353,7 @@ static void deinit(struct session *s)
 	if (s->family.plan)
 		kp_family_close(&s->family, elapsed_ns(s));
 	kp_family_deinit(&s->family);
+	kp_store_destroy(s->store);
 	kp_task_events_destroy(s->events);
 	kp_raw_sink_close(&s->sink);
 	kp_signals_deinit(&s->signals);

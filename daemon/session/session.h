@@ -24,6 +24,7 @@ struct kp_session_options {
 	int signal; /* for sampling; 0: choose */
 	enum kp_clock_wish clock;
 	bool follow; /* forks and execs of the target as well */
+	bool verbose; /* say more */
 	const char *raw_path; /* NULL: the raw profile stays in memory */
 	/* Takes a line about what goes on (no newline); may be NULL. */
 	void (*say)(void *ctx, const char *line);
