@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "common/arch/arch.h"
+#include "common/unwind/fp.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +24,12 @@ uint32_t kp_cpu_audit_arch(void);
 /* ptrace register access; 0, or -1 with errno. The thread is stopped by the caller. */
 int kp_cpu_get_regs(pid_t tid, struct kp_cpu_regs *ret);
 int kp_cpu_set_regs(pid_t tid, const struct kp_cpu_regs *regs);
+
+/* What a walk of the thread's stack starts from. */
+void kp_cpu_walk_regs(const struct kp_cpu_regs *regs, struct kp_regs *ret);
+
+/* The register of that DWARF number. 0, or -1 where there is none. */
+int kp_cpu_dwarf_register(const struct kp_cpu_regs *regs, uint32_t number, uint64_t *ret);
 
 uint64_t kp_cpu_pc(const struct kp_cpu_regs *regs);
 void kp_cpu_set_pc(struct kp_cpu_regs *regs, uint64_t pc);

@@ -46,6 +46,24 @@ int kp_cpu_set_regs(pid_t tid, const struct kp_cpu_regs *regs)
 	return ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &iov) == 0 ? 0 : -1;
 }
 
+void kp_cpu_walk_regs(const struct kp_cpu_regs *regs, struct kp_regs *ret)
+{
+	*ret = (struct kp_regs){ .pc = regs->user.rip, .sp = regs->user.rsp, .fp = regs->user.rbp };
+}
+
+/* The numbers: psABI, figure 3.36. */
+int kp_cpu_dwarf_register(const struct kp_cpu_regs *regs, uint32_t number, uint64_t *ret)
+{
+	const struct user_regs_struct *u = &regs->user;
+	const uint64_t all[] = { u->rax, u->rdx, u->rcx, u->rbx, u->rsi, u->rdi, u->rbp, u->rsp,
+				 u->r8,	 u->r9,	 u->r10, u->r11, u->r12, u->r13, u->r14, u->r15 };
+
+	if (number >= sizeof(all) / sizeof(all[0]))
+		return -1;
+	*ret = all[number];
+	return 0;
+}
+
 uint64_t kp_cpu_pc(const struct kp_cpu_regs *regs)
 {
 	return regs->user.rip;

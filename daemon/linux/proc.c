@@ -336,14 +336,36 @@ bool kp_proc_cpu_ns(pid_t pid, uint64_t *ret)
 	return true;
 }
 
-bool kp_proc_thread_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret)
+bool kp_proc_sched(pid_t pid, pid_t tid, struct kp_proc_sched *ret)
 {
 	_cleanup_(kp_freep) char *text = NULL;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", (int)pid, (int)tid);
-	if (kp_proc_read(path, &text, NULL, NULL) < 0)
+	return kp_proc_read(path, &text, NULL, NULL) == 0 &&
+	       sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &ret->cpu_ns, &ret->delay_ns,
+		      &ret->runs) == 3;
+}
+
+bool kp_proc_thread_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret)
+{
+	struct kp_proc_sched sched;
+
+	if (!kp_proc_sched(pid, tid, &sched))
 		return false;
-	*ret = strtoull(text, NULL, 10);
+	*ret = sched.cpu_ns;
 	return true;
+}
+
+char kp_proc_state(pid_t pid, pid_t tid)
+{
+	_cleanup_(kp_freep) char *text = NULL;
+	char path[64];
+	const char *name_end;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)tid);
+	if (kp_proc_read(path, &text, NULL, NULL) < 0)
+		return 0;
+	name_end = strrchr(text, ')');
+	return name_end && name_end[1] == ' ' ? name_end[2] : 0;
 }

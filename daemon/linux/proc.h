@@ -89,5 +89,19 @@ bool kp_proc_cpu_ns(pid_t pid, uint64_t *ret);
 /* CPU time of a thread since its birth, in ns, from schedstat. Returns false if it is gone. */
 bool kp_proc_thread_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret);
 
+/*
+ * What the scheduler says of a thread, from /proc/PID/task/TID/schedstat. Exact for a thread that
+ * sleeps; of one that runs or waits for a CPU, what it has had since the last tick is missing.
+ */
+struct kp_proc_sched {
+	uint64_t cpu_ns; /* it ran */
+	uint64_t delay_ns; /* it could have run and waited for a CPU */
+	uint64_t runs; /* times that it was given a CPU */
+};
+bool kp_proc_sched(pid_t pid, pid_t tid, struct kp_proc_sched *ret);
+
+/* State of a thread, a letter as in struct kp_proc_status; 0 if it is gone. */
+char kp_proc_state(pid_t pid, pid_t tid);
+
 /* Reads a small file of /proc whole; *ret is NUL-terminated and to be freed. */
 int kp_proc_read(const char *path, char **ret, size_t *ret_size, struct kp_err *err);
