@@ -1,6 +1,7 @@
 /* The choice of clocks: choose.h. Daemon. */
 #include "daemon/clock/choose.h"
 
+#include "daemon/clock/outside.h"
 #include "daemon/clock/perf_event.h"
 
 #include <stdarg.h>
@@ -121,6 +122,15 @@ static void plan_event(struct kp_clock_plan *plan, uint64_t rate_mhz, bool cycle
 	plan->timer_period_ns = beside_tick(host->tick_ns);
 }
 
+static void plan_waiting(struct kp_clock_plan *plan, uint64_t rate_mhz)
+{
+	plan->wait_period_ns = MHZ_NS / beside_round(rate_mhz);
+	if (plan->wait_period_ns >= KP_OUTSIDE_PERIOD_MIN_NS)
+		return;
+	plan->wait_period_ns = KP_OUTSIDE_PERIOD_MIN_NS;
+	say_why(plan, "threads that wait are looked at 1000 times a second at most");
+}
+
 int kp_clock_plan_make(enum kp_clock_wish wish, uint64_t rate_mhz, const struct kp_clock_host *host,
 		       struct kp_clock_plan *ret, struct kp_err *err)
 {
@@ -128,6 +138,10 @@ int kp_clock_plan_make(enum kp_clock_wish wish, uint64_t rate_mhz, const struct 
 	bool events = host->events.code == 0;
 	bool cycles = wish == KP_CLOCK_CYCLES && host->cycles.state == KP_COUNTER_ALIVE;
 
+	bool wall = wish == KP_CLOCK_WALL;
+
+	if (wall)
+		wish = KP_CLOCK_AUTO;
 	*ret = (struct kp_clock_plan){ .timer_mode = KP_TIMER_ALL,
 				       .timer_period_ns = MHZ_NS / beside_round(rate_mhz),
 				       .nudge = events };
@@ -147,6 +161,8 @@ int kp_clock_plan_make(enum kp_clock_wish wish, uint64_t rate_mhz, const struct 
 		plan_timers(ret, rate_mhz, host);
 	else
 		plan_event(ret, rate_mhz, cycles, host);
+	if (wall)
+		plan_waiting(ret, rate_mhz);
 	return 0;
 }
 

@@ -12,13 +12,15 @@
 #define KP_RATE_MIN_MHZ UINT64_C(1000) /* 1 Hz, in thousandths of a hertz */
 #define KP_RATE_MAX_MHZ UINT64_C(10000000) /* 10 kHz */
 
-enum kp_clock_wish { KP_CLOCK_AUTO, KP_CLOCK_TASK, KP_CLOCK_TIMER, KP_CLOCK_CYCLES };
+enum kp_clock_wish { KP_CLOCK_AUTO, KP_CLOCK_TASK, KP_CLOCK_TIMER, KP_CLOCK_CYCLES, KP_CLOCK_WALL };
 
 struct kp_clock_plan {
 	bool has_event; /* an event samples user time, and timers only system calls */
 	struct kp_event_period event;
 	enum kp_timer_mode timer_mode;
 	uint64_t timer_period_ns;
+	uint64_t
+		wait_period_ns; /* threads that wait are sampled too, each so often; 0: they are not */
 	bool nudge; /* events may at least wake a new thread's handler, to arm its timer */
 	char why[512]; /* one line: why this rung and not a better one; "" if nothing is missing */
 };
@@ -39,7 +41,8 @@ uint64_t kp_kernel_tick_ns(void);
 void kp_clock_host_ask(bool with_cycles, struct kp_clock_host *ret);
 
 /*
- * The plan for a host. rate_mhz: KP_RATE_MIN_MHZ..KP_RATE_MAX_MHZ. KP_CLOCK_TASK fails where perf
+ * The plan for a host. rate_mhz: KP_RATE_MIN_MHZ..KP_RATE_MAX_MHZ. KP_CLOCK_WALL is KP_CLOCK_AUTO
+ * for threads that run, and samples those that wait as well. KP_CLOCK_TASK fails where perf
  * events are not allowed; KP_CLOCK_AUTO falls to timers, KP_CLOCK_CYCLES to the task-clock and then
  * to timers, and ret->why says so. Pure.
  */

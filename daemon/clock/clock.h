@@ -24,6 +24,11 @@ struct kp_clock_ops {
 	int (*arm)(struct kp_clock *clock, pid_t tid, pid_t ns_tid, struct kp_err *err);
 	/* The thread has ended. Its samples have been drained. */
 	void (*forget)(struct kp_clock *clock, pid_t tid);
+	/*
+	 * As forget() for a thread that lives on: another clock samples it, so what failed for it is
+	 * no failure. NULL: this clock stands in for others itself.
+	 */
+	void (*release)(struct kp_clock *clock, pid_t tid);
 	/* The thread that a record's origin means, or 0. */
 	pid_t (*owner)(const struct kp_clock *clock, uint32_t origin);
 	/* Regular upkeep, once a drain. */
@@ -66,7 +71,8 @@ int kp_timer_clock_adopt(struct kp_clock *clock, const struct kp_mail *mail, con
 /*
  * The number of threads that have used more than patience_ms of CPU time since their timer was asked
  * for, while no handler ran that would make it: it is to be made in a stop (kp_work_off_in_stop()).
- * A thread that sleeps needs no timer yet.
+ * A thread that sleeps needs no timer yet. Likewise for timers that were to be deleted because their
+ * thread is another clock's by now.
  */
 size_t kp_timer_clock_stuck(const struct kp_clock *clock, uint64_t patience_ms);
 

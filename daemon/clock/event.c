@@ -139,6 +139,18 @@ static void forget(struct kp_clock *clock, pid_t tid)
 	kp_thread_table_remove(&c->threads, thread);
 }
 
+static void release(struct kp_clock *clock, pid_t tid)
+{
+	struct event_clock *c = (struct event_clock *)clock;
+	struct kp_clock_thread *thread = kp_thread_table_find(&c->threads, tid);
+
+	if (!thread)
+		return;
+	clock->failed -= thread->state != KP_THREAD_ARMED;
+	thread->state = KP_THREAD_LEAVING; /* nothing that forget() would take back once more */
+	forget(clock, tid);
+}
+
 static pid_t owner(const struct kp_clock *clock, uint32_t origin)
 {
 	const struct event_clock *c = (const struct event_clock *)clock;
@@ -185,7 +197,8 @@ static void destroy(struct kp_clock *clock)
 #define OPS(clock_name)                                                                            \
 	{                                                                                          \
 		.name = clock_name, .source = KP_SOURCE_EVENT, .arm = arm, .forget = forget,       \
-		.owner = owner, .serve = serve, .stop = stop, .destroy = destroy,                  \
+		.release = release, .owner = owner, .serve = serve, .stop = stop,                  \
+		.destroy = destroy,                                                                \
 	}
 
 /* They differ by what they count, which the event knows, and by name. */

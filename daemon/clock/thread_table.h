@@ -3,6 +3,7 @@
 
 #include "common/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -15,6 +16,7 @@ struct kp_clock_thread {
 	uint64_t asked_ns; /* when it was posted (timer), or asked for first (task-clock) */
 	uint64_t cpu_ns; /* CPU time of the thread when the request was posted */
 	uint64_t again_ns; /* task-clock, waiting: when to try next */
+	bool released; /* timer, leaving: its thread lives on and must not be signalled by it */
 	enum {
 		KP_THREAD_WAITING,
 		KP_THREAD_POSTED,

@@ -75,7 +75,10 @@ static int arm(struct kp_clock *clock, pid_t tid, pid_t ns_tid, struct kp_err *e
 	return 0;
 }
 
-/* Its entry becomes the keeper of the request's slot, until that is done and the slot free again. */
+/*
+ * Its entry becomes the keeper of the request's slot, until that is done and the slot free again.
+ * Where no slot is free a dead thread's timer stays; one whose thread lives on is tried again.
+ */
 static void post_disarm(struct timer_clock *c, struct kp_clock_thread *thread)
 {
 	struct kp_mail mail = { .op = KP_MAIL_DISARM,
@@ -85,10 +88,12 @@ static void post_disarm(struct timer_clock *c, struct kp_clock_thread *thread)
 	uint32_t slot = kp_mailbox_post(c->head, &mail);
 
 	if (slot == KP_MAILBOX_NONE) {
-		kp_thread_table_remove(&c->threads, thread);
+		if (!thread->released)
+			kp_thread_table_remove(&c->threads, thread);
 		return;
 	}
 	thread->slot = slot;
+	thread->asked_ns = kp_now_ns();
 	thread->state = KP_THREAD_LEAVING;
 }
 
@@ -110,6 +115,19 @@ static void forget(struct kp_clock *clock, pid_t tid)
 		kp_thread_table_remove(&c->threads, thread);
 }
 
+/* A timer that is still being made is deleted when that is done, as that of a dead thread is. */
+static void release(struct kp_clock *clock, pid_t tid)
+{
+	struct timer_clock *c = (struct timer_clock *)clock;
+	struct kp_clock_thread *thread = kp_thread_table_find(&c->threads, tid);
+
+	if (!thread)
+		return;
+	clock->failed -= thread->state == KP_THREAD_FAILED;
+	thread->released = true;
+	forget(clock, tid);
+}
+
 static pid_t owner(const struct kp_clock *clock, uint32_t origin)
 {
 	const struct timer_clock *c = (const struct timer_clock *)clock;
@@ -127,6 +145,8 @@ static bool serve_thread(struct timer_clock *c, struct kp_clock_thread *thread)
 
 	if (thread->state == KP_THREAD_WAITING)
 		post_arm(c, thread);
+	if (thread->state == KP_THREAD_ARMED && !thread->tid)
+		post_disarm(c, thread);
 	if (thread->state != KP_THREAD_POSTED && thread->state != KP_THREAD_LEAVING)
 		return true;
 	if (!kp_mailbox_collect(c->head, thread->slot, &mail))
@@ -182,6 +202,7 @@ static const struct kp_clock_ops timer_clock_ops = {
 	.source = KP_SOURCE_TIMER,
 	.arm = arm,
 	.forget = forget,
+	.release = release,
 	.owner = owner,
 	.serve = serve,
 	.stop = stop,
@@ -227,8 +248,10 @@ static bool is_stuck(const struct timer_clock *c, const struct kp_clock_thread *
 {
 	uint64_t cpu_ns;
 
-	if (thread->state != KP_THREAD_POSTED || kp_now_ns() - thread->asked_ns < patience_ns)
+	if (kp_now_ns() - thread->asked_ns < patience_ns)
 		return false;
+	if (thread->state != KP_THREAD_POSTED)
+		return thread->state == KP_THREAD_LEAVING && thread->released;
 	return kp_proc_thread_cpu_ns(c->pid, thread->tid, &cpu_ns) && thread->cpu_ns < cpu_ns &&
 	       cpu_ns - thread->cpu_ns > patience_ns;
 }
