@@ -165,7 +165,7 @@ static struct kp_ring_cell *reader_cell(const struct kp_ring_reader *reader, uin
 static int is_sane(const struct kp_ring_reader *reader, const struct kp_ring_record *record)
 {
 	return record->depth >= 1 && record->depth <= reader->words &&
-	       record->source >= KP_SOURCE_TIMER && record->source <= KP_SOURCE_LAST &&
+	       record->source >= KP_SOURCE_TIMER && record->source <= KP_SOURCE_EVENT &&
 	       record->walk_end < KP_WALK_END_COUNT;
 }
 

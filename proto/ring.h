@@ -27,6 +27,7 @@ enum kp_sample_source {
 	KP_SOURCE_TIMER =
 		1, /* per-thread POSIX CPU timer: origin is the tid in the target's pid ns */
 	KP_SOURCE_EVENT = 2, /* perf event of the daemon: origin is the event's fd in the daemon */
+	/* the daemon takes these itself, and they do not come through the ring */
 	KP_SOURCE_STOP = 3, /* the daemon, in a short stop of a running thread: origin is the tid */
 	KP_SOURCE_WAIT = 4, /* the daemon, of a thread that waits: origin is the tid; no CPU time */
 	KP_SOURCE_LAST = KP_SOURCE_WAIT,

@@ -13,6 +13,7 @@ enum {
 	OPT_NO_FLAT,
 	OPT_NO_RAW,
 	OPT_NO_FOLLOW,
+	OPT_NO_PTRACE_FALLBACK,
 	OPT_CAP,
 	OPT_DEPTH,
 	OPT_SIGNAL,
@@ -46,10 +47,10 @@ static const struct option_row rows[] = {
 	  "process to profile" },
 	{ "duration", 'd', "TIME", SAMPLES, "length of the window: 10, 10s, 500ms, 2m" },
 	{ "rate", 'r', "RATE", CLOCKS,
-	  "999, 99hz or a period like 1ms (default: run 999, attach 99)" },
+	  "999, 99hz or a period like 1ms (default: run 999, attach and wall 99)" },
 	{ "depth", OPT_DEPTH, "N", SAMPLES, "frames per stack at most, 1 to 256 (64)" },
 	{ "cap", OPT_CAP, "N", SAMPLES, "samples at most; the window ends there (1000000)" },
-	{ "clock", OPT_CLOCK, "NAME", CLOCKS, "auto, cycles, task or timer (auto)" },
+	{ "clock", OPT_CLOCK, "NAME", CLOCKS, "auto, cycles, task, timer or wall (auto)" },
 	{ "signal", OPT_SIGNAL, "NAME", CLOCKS, "signal to sample with (chosen: URG or PROF)" },
 	{ "output", 'o', "FILE", REPORTS & ~KP_COMMAND_ON,
 	  "folded stacks go here, - is stdout (prof.folded)" },
@@ -62,6 +63,8 @@ static const struct option_row rows[] = {
 	{ "json", OPT_JSON, NULL, KP_COMMAND_REPORT | KP_COMMAND_STATUS,
 	  "as a JSON object (report: with --stats)" },
 	{ "no-follow", OPT_NO_FOLLOW, NULL, SAMPLES, "leave forked children alone" },
+	{ "no-ptrace-fallback", OPT_NO_PTRACE_FALLBACK, NULL, SAMPLES,
+	  "never stop a thread to sample it" },
 	{ "no-raw", OPT_NO_RAW, NULL, SAMPLES, "do not keep the raw profile (*.kitprof)" },
 	{ "window", OPT_WINDOW, "TIME", KP_COMMAND_DAEMON,
 	  "windows of this length, one after another" },
@@ -174,10 +177,8 @@ static int parse_count(const char *option, const char *text, uint64_t min, uint6
 static int parse_clock(const char *text, enum kp_clock_wish *ret, struct kp_err *err)
 {
 	static const char *const names[] = {
-		[KP_CLOCK_AUTO] = "auto",
-		[KP_CLOCK_TASK] = "task",
-		[KP_CLOCK_TIMER] = "timer",
-		[KP_CLOCK_CYCLES] = "cycles",
+		[KP_CLOCK_AUTO] = "auto",     [KP_CLOCK_TASK] = "task", [KP_CLOCK_TIMER] = "timer",
+		[KP_CLOCK_CYCLES] = "cycles", [KP_CLOCK_WALL] = "wall",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -186,7 +187,7 @@ static int parse_clock(const char *text, enum kp_clock_wish *ret, struct kp_err 
 			return 0;
 		}
 	}
-	return kp_fail(err, KP_EUSAGE, "--clock %s: give auto, cycles, task or timer", text);
+	return kp_fail(err, KP_EUSAGE, "--clock %s: give auto, cycles, task, timer or wall", text);
 }
 
 static int parse_format(const char *text, struct kp_options *o, struct kp_err *err)
@@ -279,6 +280,9 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 	case OPT_NO_FOLLOW:
 		o->no_follow = true;
 		break;
+	case OPT_NO_PTRACE_FALLBACK:
+		o->no_ptrace_fallback = true;
+		break;
 	case OPT_NO_RAW:
 		o->no_raw = true;
 		break;
@@ -310,17 +314,16 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 	return r;
 }
 
-static uint64_t default_rate_mhz(enum kp_command command)
+static uint64_t default_rate_mhz(enum kp_command command, enum kp_clock_wish clock)
 {
 	if (command == KP_COMMAND_SOURCES)
 		return 0;
-	return command == KP_COMMAND_RUN ? 999000 : 99000;
+	return command == KP_COMMAND_RUN && clock != KP_CLOCK_WALL ? 999000 : 99000;
 }
 
 static void set_defaults(enum kp_command command, struct kp_options *o)
 {
 	*o = (struct kp_options){
-		.rate_mhz = default_rate_mhz(command),
 		.depth = 64,
 		.cap = 1000000,
 		.duration_ns = command == KP_COMMAND_RECORD ? UINT64_C(10000000000) : 0,
@@ -348,6 +351,8 @@ int kp_options_parse(enum kp_command command, int argc, char *const *argv, struc
 		else
 			r = take(ret, letter, optarg, err);
 	}
+	if (!ret->rate_mhz)
+		ret->rate_mhz = default_rate_mhz(command, ret->clock);
 	ret->words = argv + (argc > 0);
 	ret->word_count = optind > 1 ? (size_t)optind - 1 : 0;
 	ret->rest = argv + optind;

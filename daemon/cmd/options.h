@@ -43,7 +43,7 @@ struct kp_options {
 	const char *output; /* of the folded format; NULL: not given */
 	const char *dir, *socket; /* NULL: not given */
 	uint64_t window_ns, keep; /* 0: not given */
-	bool no_folded, no_flat, no_raw, no_follow;
+	bool no_folded, no_flat, no_raw, no_follow, no_ptrace_fallback;
 	struct kp_render_options render;
 	bool stats, json; /* figures on stdout, no files */
 	struct kp_output outputs[KP_OUTPUTS_MAX];

@@ -4,6 +4,8 @@
 #include "common/unwind/walk.h"
 #include "daemon/linux/monotonic.h"
 
+#define PUT_TIME_NS UINT64_C(10000000) /* between TIME records for samples that are put */
+
 void kp_drain_init(struct kp_drain *drain, struct kp_ring *ring, uint32_t cell_count,
 		   uint32_t depth, struct kp_raw_writer *writer, uint64_t *left,
 		   kp_drain_complete_fn complete, void *ctx)
@@ -17,6 +19,8 @@ void kp_drain_init(struct kp_drain *drain, struct kp_ring *ring, uint32_t cell_c
 void kp_drain_count(const struct kp_drain *drain, struct kp_ring_counts *ret)
 {
 	kp_ring_count(&drain->reader, ret);
+	ret->taken += drain->put;
+	ret->kept += drain->put;
 	ret->kept -= drain->over_cap;
 	ret->dropped_cap += drain->over_cap;
 	ret->dropped += drain->over_cap;
@@ -27,9 +31,9 @@ static struct kp_ring_record *record_of(struct kp_drain *drain)
 	return (struct kp_ring_record *)(void *)drain->room;
 }
 
-static int write_record(struct kp_drain *drain, struct kp_err *err)
+static int write_record(struct kp_drain *drain, const struct kp_ring_record *record,
+			struct kp_err *err)
 {
-	const struct kp_ring_record *record = record_of(drain);
 	struct kp_raw_sample sample = { .depth = record->depth,
 					.source = record->source,
 					.walk_end = record->walk_end,
@@ -46,8 +50,10 @@ static int write_record(struct kp_drain *drain, struct kp_err *err)
 	if (r < 0)
 		return r;
 	(*drain->left)--;
-	drain->overruns += sample.overrun;
-	drain->explained_ns += sample.weight_ns;
+	if (sample.source != KP_SOURCE_WAIT) {
+		drain->overruns += sample.overrun;
+		drain->explained_ns += sample.weight_ns;
+	}
 	return kp_raw_put_sample(drain->writer, &sample, err);
 }
 
@@ -73,7 +79,7 @@ static int drain_late(struct kp_drain *drain, struct kp_err *err)
 	int r = 0;
 
 	while (r == 0 && kp_ring_read_late(&drain->reader, record_of(drain)) == KP_RING_RECORD)
-		r = write_record(drain, err);
+		r = write_record(drain, record_of(drain), err);
 	return r;
 }
 
@@ -107,7 +113,20 @@ int kp_drain_run(struct kp_drain *drain, uint64_t elapsed_ns, bool last, struct 
 			r = write_time(drain, elapsed_ns, err);
 		any = true;
 		if (r == 0)
-			r = write_record(drain, err);
+			r = write_record(drain, record_of(drain), err);
 	}
 	return r == 0 && last ? drain_late(drain, err) : r;
+}
+
+int kp_drain_put(struct kp_drain *drain, const struct kp_ring_record *record, uint64_t elapsed_ns,
+		 struct kp_err *err)
+{
+	int r = 0;
+
+	drain->put++;
+	if (drain->put == 1 || elapsed_ns - drain->put_time_ns >= PUT_TIME_NS) {
+		drain->put_time_ns = elapsed_ns;
+		r = write_time(drain, elapsed_ns, err);
+	}
+	return r < 0 ? r : write_record(drain, record, err);
 }

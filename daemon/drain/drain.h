@@ -23,10 +23,12 @@ struct kp_drain {
 	kp_drain_complete_fn complete;
 	void *ctx;
 	uint64_t *left; /* samples that may still be written, by this drain and others */
+	uint64_t put; /* records that came by kp_drain_put() */
+	uint64_t put_time_ns; /* elapsed time of the TIME record before the last of them */
 	uint64_t over_cap; /* records that were read and not written, because none was left */
 	uint64_t pending_since_ns; /* CLOCK_MONOTONIC; 0: no writer is waited for */
-	uint64_t overruns;
-	uint64_t explained_ns; /* sum of weights */
+	uint64_t overruns; /* likewise */
+	uint64_t explained_ns; /* sum of weights, those of waiting left out */
 	uint64_t room[sizeof(struct kp_ring_record) / 8 +
 		      KP_DEPTH_MAX]; /* one record, the greatest */
 };
@@ -47,3 +49,10 @@ void kp_drain_count(const struct kp_drain *drain, struct kp_ring_counts *ret);
  * nothing is waited for any more.
  */
 int kp_drain_run(struct kp_drain *drain, uint64_t elapsed_ns, bool last, struct kp_err *err);
+
+/*
+ * A sample that the daemon itself has taken: counted and written as if it had come through the ring.
+ * It does not, because to write there the daemon would have to believe what the ring says of itself.
+ */
+int kp_drain_put(struct kp_drain *drain, const struct kp_ring_record *record, uint64_t elapsed_ns,
+		 struct kp_err *err);

@@ -60,9 +60,16 @@ static int apply_clock(struct kp_account *a, struct kp_profile *p, const struct 
 		t->clock[t->clock_count++] = (struct kp_clock_use){ .name = name,
 								    .signal = clock->signal,
 								    .period_ns = clock->period_ns };
+	t->wall |= clock->source == KP_SOURCE_WAIT;
 	if (clock->source <= KP_SOURCE_LAST)
 		a->clock[clock->source] = i + 1;
 	return 0;
+}
+
+static void add_time(uint64_t *sum, uint64_t ns)
+{
+	if (__builtin_add_overflow(*sum, ns, sum))
+		*sum = UINT64_MAX;
 }
 
 static void apply_sample(struct kp_account *a, struct kp_profile *p,
@@ -71,9 +78,13 @@ static void apply_sample(struct kp_account *a, struct kp_profile *p,
 	struct kp_truth *t = &p->truth;
 
 	a->samples++;
-	a->overruns += sample->overrun;
-	if (__builtin_add_overflow(t->explained_ns, sample->weight_ns, &t->explained_ns))
-		t->explained_ns = UINT64_MAX;
+	if (sample->source == KP_SOURCE_WAIT) {
+		t->waits++;
+		add_time(&t->waited_ns, sample->weight_ns);
+	} else {
+		a->overruns += sample->overrun;
+		add_time(&t->explained_ns, sample->weight_ns);
+	}
 	if (sample->source <= KP_SOURCE_LAST && a->clock[sample->source])
 		t->clock[a->clock[sample->source] - 1].samples++;
 }

@@ -30,6 +30,7 @@ struct collector {
 	struct kp_account account;
 	struct kp_raw_string main_exe; /* of the process named first */
 	uint32_t main_module;
+	uint32_t wall_value, cpu_value; /* indices of values */
 };
 
 static void remark(const struct collector *c, const char *fmt, ...)
@@ -327,7 +328,8 @@ static int build_label(struct collector *c, const struct kp_raw_sample *s, uint3
 static int add_sample(struct collector *c, const struct kp_raw_record *record, struct kp_err *err)
 {
 	const struct kp_raw_sample *s = &record->sample;
-	int64_t value[] = { 1, INT64_MAX };
+	int64_t time = s->weight_ns < INT64_MAX ? (int64_t)s->weight_ns : INT64_MAX;
+	int64_t value[KP_VALUE_MAX] = { 1 };
 	uint32_t stack, label;
 	int r;
 
@@ -340,12 +342,25 @@ static int add_sample(struct collector *c, const struct kp_raw_record *record, s
 	r = build_label(c, s, &label, err);
 	if (r < 0)
 		return r;
-	if (s->weight_ns < INT64_MAX)
-		value[1] = (int64_t)s->weight_ns;
+	value[c->cpu_value] = s->source == KP_SOURCE_WAIT ? 0 : time;
+	if (c->profile->truth.wall)
+		value[c->wall_value] = time;
 	return kp_profile_add(c->profile, stack, label, value, err);
 }
 
 /* ---- the whole ---- */
+
+/* First in the table of strings, whatever values there will be: files are the same as ever. */
+static int intern_values(struct collector *c, struct kp_err *err)
+{
+	static const char *const words[] = { "samples", "count", "cpu", "nanoseconds" };
+	uint32_t ignored;
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && r == 0; i++)
+		r = kp_profile_string(c->profile, words[i], strlen(words[i]), &ignored, err);
+	return r;
+}
 
 static int prepare(struct collector *c, struct kp_err *err)
 {
@@ -353,16 +368,30 @@ static int prepare(struct collector *c, struct kp_err *err)
 	int r;
 
 	r = kp_profile_create(&c->profile, err);
-	if (r < 0)
-		return r;
-	r = kp_profile_value_type(c->profile, "samples", "count", err);
-	if (r < 0)
-		return r;
-	r = kp_profile_value_type(c->profile, "cpu", "nanoseconds", err);
-	if (r < 0)
-		return r;
-	c->profile->default_value = 1;
-	return kp_symbolizer_create(&options, &c->symbolizer, err);
+	if (r == 0)
+		r = intern_values(c, err);
+	return r < 0 ? r : kp_symbolizer_create(&options, &c->symbolizer, err);
+}
+
+static int add_value(struct collector *c, const char *type, const char *unit, uint32_t *ret,
+		     struct kp_err *err)
+{
+	*ret = c->profile->value_count;
+	return kp_profile_value_type(c->profile, type, unit, err);
+}
+
+/* What samples are worth, now that it is known what clocks they are of. */
+static int choose_values(struct collector *c, struct kp_err *err)
+{
+	uint32_t samples;
+	int r = add_value(c, "samples", "count", &samples, err);
+
+	if (r == 0 && c->profile->truth.wall)
+		r = add_value(c, "wall", "nanoseconds", &c->wall_value, err);
+	if (r == 0)
+		r = add_value(c, "cpu", "nanoseconds", &c->cpu_value, err);
+	c->profile->default_value = samples + 1;
+	return r;
 }
 
 static int collect(struct collector *c, struct kp_err *err)
@@ -379,6 +408,9 @@ static int collect(struct collector *c, struct kp_err *err)
 		return r;
 	remark_ending(c, &ending);
 	kp_account_finish(&c->account, c->profile);
+	r = choose_values(c, err);
+	if (r < 0)
+		return r;
 	r = kp_sites_resolve(&c->sites, &c->replay, c->options->pins, c->symbolizer, remark_module,
 			     c, err);
 	if (r < 0)

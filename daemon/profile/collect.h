@@ -27,7 +27,9 @@ struct kp_collect_options {
  * a profile of what came before, and a remark that names the offset. < 0: not a raw profile at
  * all, or out of memory.
  *
- * Values are samples/count and cpu/nanoseconds, in this order; the second is the default.
+ * Values are samples/count and cpu/nanoseconds, in this order; the second is the default. Where
+ * threads that wait were sampled too it is samples, wall and cpu: wall is the default, time on a CPU
+ * counts as both.
  */
 int kp_collect(const void *data, size_t size, const struct kp_collect_options *options,
 	       struct kp_profile **ret, struct kp_err *err);

@@ -91,19 +91,22 @@ struct kp_truth {
 	uint64_t start_unix_ns;
 	uint64_t window_ns;
 	uint64_t cpu_ns; /* used by the target, from the kernel */
-	uint64_t explained_ns; /* sum of the weights of the samples */
+	uint64_t explained_ns; /* sum of the weights of the samples of CPU time */
+	uint64_t waited_ns; /* and of those of threads that waited */
+	uint64_t waits; /* how many of these there are, also in kept */
 	uint64_t own_cpu_ns;
 	uint64_t stop_attach_ns, stop_detach_ns;
 	uint64_t rate_mhz; /* asked, thousandths of a hertz */
 	uint64_t taken, kept;
 	uint64_t dropped_full, dropped_cap, abandoned, bad; /* taken - kept is their sum */
-	uint64_t overruns;
+	uint64_t overruns; /* of clocks of CPU time */
 	uint64_t truncated; /* samples whose stack is not whole */
 	uint64_t unnamed_frames; /* frames of samples without a name, each as often as sampled */
 	uint64_t frames; /* all frames of samples */
 	uint32_t threads_seen, threads_unsampled;
 	enum kp_end_why why;
 	uint32_t exit_status;
+	bool wall; /* threads that wait were sampled too */
 	bool run; /* the program was started by kitprof */
 	struct kp_clock_use clock[KP_CLOCK_MAX];
 	uint32_t clock_count;

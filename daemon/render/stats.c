@@ -143,7 +143,9 @@ static void put_clocks(FILE *out, const struct kp_profile *p)
 
 		begin(out, "clock");
 		put_text(out, p, clock->name);
-		fprintf(out, ", %s, every ", kp_signal_text(clock->signal).text);
+		if (clock->signal)
+			fprintf(out, ", %s", kp_signal_text(clock->signal).text);
+		fputs(", every ", out);
 		put_ms(out, clock->period_ns);
 		fputs(": ", out);
 		put_count(out, clock->samples, "sample");
@@ -184,6 +186,13 @@ static void put_cpu(FILE *out, const struct kp_truth *t)
 	if (t->cpu_ns)
 		fprintf(out, " (%s %%)", kp_text_percent(t->explained_ns, t->cpu_ns, 1).text);
 	putc('\n', out);
+	if (!t->wall)
+		return;
+	begin(out, "waited");
+	put_seconds(out, t->waited_ns);
+	fputs(", ", out);
+	put_count(out, t->waits, "sample");
+	putc('\n', out);
 }
 
 static void put_cost(FILE *out, const struct kp_truth *t)
@@ -211,6 +220,7 @@ static void put_thread(FILE *out, const struct kp_profile *p, const struct kp_pa
 {
 	const struct kp_label *who = &p->labels[part->label];
 	uint32_t samples = kp_profile_value(p, "samples"), cpu = kp_profile_value(p, "cpu");
+	uint32_t wall = kp_profile_value(p, "wall");
 
 	begin(out, "thread");
 	put_text(out, p, who->thread_name);
@@ -221,6 +231,10 @@ static void put_thread(FILE *out, const struct kp_profile *p, const struct kp_pa
 		put_seconds(out, (uint64_t)part->total[cpu]);
 		fprintf(out, " explained (%s %%), ",
 			kp_text_percent((uint64_t)part->total[cpu], p->truth.explained_ns, 1).text);
+	}
+	if (wall < p->value_count && cpu < p->value_count) {
+		put_seconds(out, (uint64_t)(part->total[wall] - part->total[cpu]));
+		fputs(" waited, ", out);
 	}
 	put_count(out, samples < p->value_count ? (uint64_t)part->total[samples] : part->count,
 		  "sample");

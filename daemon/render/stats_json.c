@@ -83,10 +83,12 @@ static void put_clocks(struct writer *w)
 	for (uint32_t i = 0; i < w->p->truth.clock_count; i++) {
 		const struct kp_clock_use *use = &w->p->truth.clock[i];
 		struct json_object *clock = kp_json_put_object(&w->j, clocks, NULL);
-		struct kp_signal_text signal = kp_signal_text(use->signal);
 
 		kp_json_put_text(&w->j, clock, "name", w->p->strings[use->name]);
-		kp_json_put_text(&w->j, clock, "signal", signal.text);
+		if (use->signal)
+			kp_json_put_text(&w->j, clock, "signal", kp_signal_text(use->signal).text);
+		else
+			kp_json_put_null(&w->j, clock, "signal");
 		kp_json_put_number(&w->j, clock, "period_ns", use->period_ns);
 		kp_json_put_number(&w->j, clock, "samples", use->samples);
 	}
@@ -128,6 +130,10 @@ static void put_time(struct writer *w)
 	put_if(w, "cpu_ns", t->cpu_ns, t->cpu_ns);
 	put_number(w, "explained_ns", t->explained_ns);
 	put_percent(w, "explained_percent", t->explained_ns, t->cpu_ns);
+	if (t->wall) {
+		put_number(w, "waited_ns", t->waited_ns);
+		put_number(w, "samples_waiting", t->waits);
+	}
 	put_if(w, "stop_attach_ns", has_end, t->stop_attach_ns);
 	put_if(w, "stop_detach_ns", has_end, t->stop_detach_ns);
 	put_if(w, "own_cpu_ns", has_end, t->own_cpu_ns);
@@ -163,6 +169,8 @@ static void put_threads(struct writer *w, const struct kp_parts *parts)
 		kp_json_put_text(&w->j, thread, "name", w->p->strings[who->thread_name]);
 		put_value(w, thread, "samples", &parts->part[i], "samples");
 		put_value(w, thread, "cpu_explained_ns", &parts->part[i], "cpu");
+		if (w->p->truth.wall)
+			put_value(w, thread, "wall_ns", &parts->part[i], "wall");
 	}
 }
 

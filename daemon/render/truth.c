@@ -72,9 +72,9 @@ static void put_clocks(FILE *out, const struct kp_profile *p)
 struct kp_text_number kp_truth_rate_got(const struct kp_truth *t, unsigned int decimals)
 {
 	uint64_t base_ns = t->cpu_ns ? t->cpu_ns : t->window_ns;
-	unsigned __int128 ticks = (unsigned __int128)t->kept + t->overruns;
+	unsigned __int128 ticks = (unsigned __int128)(t->kept - t->waits) + t->overruns;
 
-	if (!base_ns || !t->kept)
+	if (!base_ns || t->kept == t->waits)
 		return (struct kp_text_number){ "" };
 	return kp_text_number(ticks * SECOND_NS, base_ns, decimals);
 }
@@ -128,6 +128,10 @@ static void put_explained(FILE *out, const struct kp_truth *t)
 	} else {
 		put_seconds(out, t->explained_ns);
 		fputs(" CPU (how much was used is not known)", out);
+	}
+	if (t->wall) {
+		fputs("; waited ", out);
+		put_seconds(out, t->waited_ns);
 	}
 	fprintf(out, "; dropped %" PRIu64 ", truncated %" PRIu64 ", unnamed frames %s %%",
 		t->taken - t->kept, t->truncated,

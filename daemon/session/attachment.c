@@ -76,18 +76,37 @@ static struct kp_agent_plan make_plan(const struct kp_attachment *a)
 	};
 }
 
+uint64_t kp_attachment_elapsed_ns(const struct kp_attachment *a)
+{
+	return a->plan->start_ns ? kp_now_ns() - a->plan->start_ns : 0;
+}
+
 /* ---- samples ---- */
 
 static uint64_t period_of(const struct kp_attachment *a, uint8_t source)
 {
-	return source == KP_SOURCE_EVENT ? a->plan->clocks.event.ns
-					 : a->plan->clocks.timer_period_ns;
+	switch (source) {
+	case KP_SOURCE_EVENT:
+		return a->plan->clocks.event.ns;
+	case KP_SOURCE_STOP:
+	case KP_SOURCE_WAIT:
+		return kp_outsiders_period(&a->outsiders, source);
+	default:
+		return a->plan->clocks.timer_period_ns;
+	}
+}
+
+static bool is_from_outside(uint8_t source)
+{
+	return source == KP_SOURCE_STOP || source == KP_SOURCE_WAIT;
 }
 
 pid_t kp_attachment_owner(const struct kp_attachment *a, const struct kp_ring_record *record)
 {
 	const struct kp_clock *clock = record->source == KP_SOURCE_EVENT ? a->event : a->timer;
 
+	if (is_from_outside(record->source))
+		return kp_outsiders_owner(&a->outsiders, record->source, record->origin);
 	return clock ? clock->ops->owner(clock, record->origin) : 0;
 }
 
@@ -129,10 +148,18 @@ static int learn_modules(struct kp_attachment *a, const struct kp_ring_record *r
 int kp_attachment_complete(struct kp_attachment *a, const struct kp_ring_record *record, pid_t tid,
 			   struct kp_raw_sample *sample, struct kp_err *err)
 {
-	a->samples++;
+	struct kp_thread *thread = kp_threads_find(&a->threads, tid);
+
 	sample->pid = (uint32_t)a->target.pid;
 	sample->tid = (uint32_t)tid;
 	sample->weight_ns = period_of(a, record->source) * (1 + (uint64_t)record->overrun);
+	if (record->source != KP_SOURCE_WAIT)
+		a->explained_ns += sample->weight_ns;
+	if (!is_from_outside(record->source)) {
+		a->samples++;
+		if (thread)
+			thread->sampled_ns += sample->weight_ns;
+	}
 	return learn_modules(a, record, err);
 }
 
@@ -157,10 +184,17 @@ static int put_thread(struct kp_attachment *a, const struct kp_thread *thread, s
 	return kp_raw_put_thread(a->plan->writer, &record, err);
 }
 
-static int put_clock(struct kp_attachment *a, const struct kp_clock *clock, struct kp_err *err)
+/* Who looks from outside sends none. */
+static uint32_t signal_of(const struct kp_attachment *a, const struct kp_clock *clock)
+{
+	return is_from_outside((uint8_t)clock->ops->source) ? 0 : (uint32_t)a->memory->signal;
+}
+
+int kp_attachment_put_clock(struct kp_attachment *a, const struct kp_clock *clock,
+			    struct kp_err *err)
 {
 	struct kp_raw_clock record = { .source = (uint32_t)clock->ops->source,
-				       .signal = (uint32_t)a->memory->signal,
+				       .signal = signal_of(a, clock),
 				       .period_ns = clock->period_ns,
 				       .kernel = clock->kernel,
 				       .name = kp_raw_string(clock->ops->name) };
@@ -169,7 +203,7 @@ static int put_clock(struct kp_attachment *a, const struct kp_clock *clock, stru
 }
 
 /* A thread without a clock is counted by the clock and said at the end; it is no error. */
-static void arm(struct kp_attachment *a, const struct kp_thread *thread, bool timer_too)
+static void arm_clocks(struct kp_attachment *a, const struct kp_thread *thread, bool timer_too)
 {
 	if (timer_too)
 		a->timer->ops->arm(a->timer, thread->tid, thread->ns_tid, NULL);
@@ -177,12 +211,33 @@ static void arm(struct kp_attachment *a, const struct kp_thread *thread, bool ti
 		a->event->ops->arm(a->event, thread->tid, thread->ns_tid, NULL);
 	if (a->nudge && timer_too)
 		a->nudge->ops->arm(a->nudge, thread->tid, thread->ns_tid, NULL);
+}
+
+static void arm(struct kp_attachment *a, const struct kp_thread *thread, bool timer_too)
+{
+	arm_clocks(a, thread, timer_too);
+	kp_outsiders_arm(&a->outsiders, thread);
 	if (a->plan->events)
 		kp_task_events_add(a->plan->events, thread->tid, NULL);
 }
 
+void kp_attachment_release(struct kp_attachment *a, const struct kp_thread *thread)
+{
+	a->timer->ops->release(a->timer, thread->tid);
+	if (a->event)
+		a->event->ops->release(a->event, thread->tid);
+	if (a->nudge)
+		a->nudge->ops->release(a->nudge, thread->tid);
+}
+
+void kp_attachment_take_back(struct kp_attachment *a, const struct kp_thread *thread)
+{
+	arm_clocks(a, thread, true);
+}
+
 static void forget(struct kp_attachment *a, pid_t tid)
 {
+	kp_outsiders_forget(&a->outsiders, tid);
 	a->timer->ops->forget(a->timer, tid);
 	if (a->event)
 		a->event->ops->forget(a->event, tid);
@@ -230,10 +285,10 @@ static int make_clocks(struct kp_attachment *a, struct kp_err *err)
 		r = kp_event_clock_create(a->target.pid, base, a->memory->signal, &nudge, &a->nudge,
 					  err);
 	if (r == 0)
-		r = put_clock(a, a->timer, err);
+		r = kp_attachment_put_clock(a, a->timer, err);
 	if (r == 0 && a->event)
-		r = put_clock(a, a->event, err);
-	return r;
+		r = kp_attachment_put_clock(a, a->event, err);
+	return r == 0 ? kp_outsiders_init(&a->outsiders, a, err) : r;
 }
 
 static void begin(struct kp_attachment *a, struct kp_attachment_plan *plan)
@@ -259,8 +314,6 @@ static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t arm
 	kp_modules_init(&a->modules, a->target.pid, a->plan->writer, a->plan->pins);
 	a->modules.skip_base = map->base;
 	a->modules.skip_end = map->base + map->bytes;
-	a->modules.found = kp_agent_tables_found;
-	a->modules.found_ctx = a->plan->store;
 	r = tids ? make_clocks(a, err) : kp_fail_nomem(err);
 	for (size_t i = 0; i < armed && r == 0; i++)
 		tids[i] = a->threads.thread[i].tid;
@@ -275,8 +328,6 @@ static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t arm
 		r = put_thread(a, &a->threads.thread[i], err);
 	if (r == 0 && !parent)
 		r = kp_modules_scan(&a->modules, NULL, err);
-	if (r == 0)
-		r = kp_agent_tables_update(a->memory, a->plan->store, err);
 	/* Threads born since the list was made. */
 	return r == 0 ? kp_threads_poll(&a->threads, thread_event, a, err) : r;
 }
@@ -457,8 +508,7 @@ static void work_stuck_mail_off(struct kp_attachment *a)
 
 bool kp_attachment_is_in_a_hurry(const struct kp_attachment *a)
 {
-	return a->live &&
-	       ((a->event && a->event->soon) || (a->nudge && a->nudge->soon) || a->look_at_modules);
+	return a->live && ((a->event && a->event->soon) || (a->nudge && a->nudge->soon));
 }
 
 int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_err *err)
@@ -482,13 +532,21 @@ int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_e
 	end_nudges(a);
 	work_stuck_mail_off(a);
 	heartbeat(a);
-	return 0;
+	return kp_outsiders_turn(&a->outsiders, now, err);
 }
 
 /* ---- closing ---- */
 
+void kp_attachment_end(struct kp_attachment *a, uint64_t elapsed_ns)
+{
+	kp_outsiders_end(&a->outsiders);
+	kp_drain_run(&a->memory->drain, elapsed_ns, false, NULL);
+	__atomic_store_n(&a->memory->map.head->on, 0, __ATOMIC_RELEASE);
+}
+
 static void stop_clocks(struct kp_attachment *a)
 {
+	kp_outsiders_end(&a->outsiders);
 	if (a->event)
 		a->event->ops->stop(a->event);
 	if (a->nudge)
@@ -522,6 +580,7 @@ int kp_attachment_close(struct kp_attachment *a, uint64_t elapsed_ns, uint64_t *
 
 void kp_attachment_deinit(struct kp_attachment *a)
 {
+	kp_outsiders_deinit(&a->outsiders);
 	kp_clock_destroy(a->nudge);
 	kp_clock_destroy(a->event);
 	kp_clock_destroy(a->timer);

@@ -9,6 +9,7 @@
 #include "daemon/clock/choose.h"
 #include "daemon/clock/clock.h"
 #include "daemon/session/agent_memory.h"
+#include "daemon/session/outsiders.h"
 #include "daemon/watch/modules.h"
 #include "daemon/watch/task_events.h"
 #include "daemon/watch/threads.h"
@@ -26,8 +27,10 @@ struct kp_attachment_plan {
 	struct kp_clock_plan clocks;
 	struct kp_raw_writer *writer;
 	struct kp_pins *pins;
-	struct kp_store *store; /* of unwind tables; NULL: none are wanted */
 	struct kp_task_events *events; /* NULL: not allowed here; /proc is looked at instead */
+	struct kp_lookout *lookout; /* NULL: nothing is sampled from outside */
+	uint64_t start_ns; /* CLOCK_MONOTONIC, of the window; 0: it has not begun */
+	uint32_t blockers_said;
 	uint64_t left; /* samples that may still be written (--cap) */
 };
 
@@ -39,6 +42,7 @@ struct kp_attachment {
 	struct kp_clock *event; /* NULL: timers only */
 	struct kp_clock
 		*nudge; /* timers only: events that run a new thread's handler once, or NULL */
+	struct kp_outsiders outsiders; /* sampled without a signal */
 	struct kp_threads threads;
 	struct kp_modules modules;
 	bool look_at_threads, look_at_modules,
@@ -48,7 +52,8 @@ struct kp_attachment {
 	uint64_t scan_cost_ns; /* how long the last regular scan took */
 	uint64_t rescan_ns; /* until modules are looked at again for an unknown caller */
 	uint64_t stopped_ns; /* by attaching and arming */
-	uint64_t samples;
+	uint64_t samples; /* that the target's handler took */
+	uint64_t explained_ns; /* CPU time in samples */
 	bool live; /* the agent is in the target */
 };
 
@@ -74,6 +79,18 @@ pid_t kp_attachment_owner(const struct kp_attachment *a, const struct kp_ring_re
 /* Fills the rest of a sample in; writes records that it refers to first. */
 int kp_attachment_complete(struct kp_attachment *a, const struct kp_ring_record *record, pid_t tid,
 			   struct kp_raw_sample *sample, struct kp_err *err);
+
+/* For outsiders: a clock's record, and the time since the start of the window. */
+int kp_attachment_put_clock(struct kp_attachment *a, const struct kp_clock *clock,
+			    struct kp_err *err);
+uint64_t kp_attachment_elapsed_ns(const struct kp_attachment *a);
+
+/* For outsiders: the clocks of a thread that is sampled otherwise are stopped, and started again. */
+void kp_attachment_release(struct kp_attachment *a, const struct kp_thread *thread);
+void kp_attachment_take_back(struct kp_attachment *a, const struct kp_thread *thread);
+
+/* The window is over: nothing is sampled any more. The agent stays until it is closed. */
+void kp_attachment_end(struct kp_attachment *a, uint64_t elapsed_ns);
 
 /*
  * One turn: threads, names and modules are looked at as often as is due, clocks served, samples

@@ -4,7 +4,7 @@
 #include "common/cleanup.h"
 #include "daemon/linux/monotonic.h"
 #include "daemon/linux/proc.h"
-#include "daemon/session/agent_tables.h"
+#include "daemon/session/lookout.h"
 #include "daemon/session/raw_sink.h"
 #include "daemon/session/signals.h"
 #include "daemon/session/family.h"
@@ -30,8 +30,8 @@ struct session {
 	struct kp_attachment_plan plan;
 	struct kp_raw_sink sink;
 	struct kp_pins *pins;
-	struct kp_store *store; /* NULL: frame pointers only */
 	struct kp_task_events *events; /* NULL: not allowed here */
+	struct kp_lookout *lookout;
 	struct kp_signals signals;
 	struct kp_family family;
 	int pidfd; /* of the target */
@@ -163,7 +163,7 @@ static int open_target(struct session *s, struct kp_err *err)
 	a = &s->family.process[0]->attachment;
 	if (o->argv)
 		s->child = a->target.pid;
-	s->start_ns = a->attached_ns;
+	s->start_ns = s->plan.start_ns = a->attached_ns;
 	s->deadline_ns = o->duration_ns ? s->start_ns + o->duration_ns : UINT64_MAX;
 	s->own_cpu_start_ns = own_cpu_ns();
 	s->pidfd = (int)syscall(SYS_pidfd_open, a->target.pid, 0);
@@ -171,19 +171,16 @@ static int open_target(struct session *s, struct kp_err *err)
 	return 0;
 }
 
-/* Without a place on disk tables are built in each session. */
-static int open_store(struct session *s, struct kp_err *err)
+/* How long a thread has waited is what the kernel does not account for otherwise. */
+static int check_waiting(struct kp_err *err)
 {
-	char why[256];
-	int r;
+	struct kp_proc_sched sched;
 
-	if (s->plan.unwind == KP_UNWIND_FP)
+	if (kp_proc_sched(getpid(), getpid(), &sched) && sched.runs)
 		return 0;
-	r = kp_agent_tables_store(kp_target_machine(), &s->store, why, sizeof(why), err);
-	if (r == 0 && why[0] && s->options->verbose)
-		say(s, "unwind tables are not kept on disk: %s", why);
-	s->plan.store = s->store;
-	return r;
+	return kp_fail(err, KP_ESYSTEM,
+		       "--clock wall: this kernel does not say how long threads have run and "
+		       "waited for a CPU (/proc/PID/schedstat, CONFIG_SCHED_INFO)");
 }
 
 static int prepare(struct session *s, struct kp_err *err)
@@ -195,10 +192,16 @@ static int prepare(struct session *s, struct kp_err *err)
 		return r;
 	if (s->plan.clocks.why[0])
 		say(s, "%s", s->plan.clocks.why);
+	if (s->plan.clocks.wait_period_ns)
+		r = check_waiting(err);
+	if (r < 0)
+		return r;
 	raise_priority(s);
 	r = kp_pins_create(&s->pins, err);
 	if (r == 0)
 		r = kp_signals_init(&s->signals, err);
+	if (r == 0)
+		r = kp_lookout_create(!o->no_stops, family_say, s, &s->lookout, err);
 	if (r == 0)
 		r = kp_raw_sink_open(&s->sink, o->raw_path, err);
 	if (r < 0)
@@ -213,9 +216,7 @@ static int prepare(struct session *s, struct kp_err *err)
 	s->plan.writer = &s->sink.writer;
 	s->plan.pins = s->pins;
 	s->plan.events = s->events;
-	r = open_store(s, err);
-	if (r < 0)
-		return r;
+	s->plan.lookout = s->lookout;
 	kp_family_init(&s->family, &s->plan, o->follow, family_say, s);
 	return put_session(s, err);
 }
@@ -256,22 +257,39 @@ static enum kp_raw_end_why look_around(struct session *s)
 	return s->family.target_lost ? KP_RAW_END_HANDLER : 0;
 }
 
+static void wait_for(struct pollfd *fds, nfds_t count, uint64_t ns)
+{
+	struct timespec limit = { .tv_sec = (time_t)(ns / 1000000000),
+				  .tv_nsec = (long)(ns % 1000000000) };
+
+	ppoll(fds, count, &limit, NULL);
+}
+
 /*
  * Until the target ends, a signal comes, something is born or loaded, or the turn's time is over.
  * True when kitprof was told to end.
  */
 static bool wait_turn(struct session *s)
 {
-	struct pollfd fds[4] = {
-		{ .fd = s->signals.fd, .events = POLLIN },
-		{ .fd = s->pidfd, .events = POLLIN },
-		{ .fd = s->events ? kp_task_events_fd(s->events) : -1, .events = POLLIN },
-		{ .fd = s->store ? kp_store_fd(s->store) : -1, .events = POLLIN }
-	};
+	struct pollfd fds[4] = { { .fd = s->signals.fd, .events = POLLIN },
+				 { .fd = s->pidfd, .events = POLLIN },
+				 { .fd = s->events ? kp_task_events_fd(s->events) : -1,
+				   .events = POLLIN },
+				 { .events = POLLIN } };
 	bool hurry =
 		kp_family_is_in_a_hurry(&s->family) || (!s->events && elapsed_ns(s) < YOUNG_NS);
+	uint64_t end = kp_now_ns() + (hurry ? YOUNG_TURN_MS : TURN_MS) * MS;
+	uint64_t until, now;
 
-	poll(fds, 4, hurry ? YOUNG_TURN_MS : TURN_MS);
+	/* Threads that are looked at have a pace of their own, which needs no whole turn. */
+	do {
+		kp_lookout_serve(s->lookout);
+		fds[3].fd = kp_lookout_fd(s->lookout);
+		until = kp_lookout_due_ns(s->lookout);
+		until = until < end ? until : end;
+		now = kp_now_ns();
+		wait_for(fds, 4, until > now ? until - now : 0);
+	} while (!fds[0].revents && !fds[1].revents && !fds[2].revents && kp_now_ns() < end);
 	return fds[0].revents && kp_signals_read(&s->signals, s->child);
 }
 
@@ -284,8 +302,6 @@ static enum kp_raw_end_why window(struct session *s)
 	while (!why) {
 		bool told = wait_turn(s);
 
-		if (s->store)
-			kp_store_turn(s->store);
 		if (kp_family_turn(&s->family, elapsed_ns(s), &err) < 0 ||
 		    kp_raw_sink_flush(&s->sink, &err) < 0) {
 			say(s, "warning: %s; the window ends here", err.text);
@@ -328,6 +344,17 @@ static uint64_t cpu_of_window_ns(const struct session *s)
 	return s->options->follow && s->children_cpu_ns > watched ? s->children_cpu_ns : watched;
 }
 
+static void sum_up_lookout(struct session *s, struct kp_raw_end *end)
+{
+	struct kp_lookout_sums sums;
+
+	kp_lookout_sum(s->lookout, &sums);
+	end->stops = sums.stops;
+	end->stops_ns = sums.stops_ns;
+	end->clamped = sums.clamped;
+	end->own_cpu_ns += sums.cpu_ns;
+}
+
 static int finish(struct session *s, enum kp_raw_end_why why, struct kp_err *err)
 {
 	struct kp_raw_end *end = &s->family.sums;
@@ -337,11 +364,10 @@ static int finish(struct session *s, enum kp_raw_end_why why, struct kp_err *err
 	end->own_cpu_ns = own_cpu_ns() - s->own_cpu_start_ns;
 	end->why = why;
 	kp_family_close(&s->family, end->window_ns);
+	sum_up_lookout(s, end);
 	if (s->child && why == KP_RAW_END_TARGET)
 		reap(s);
 	end->cpu_ns = cpu_of_window_ns(s);
-	if (s->store)
-		end->own_cpu_ns += kp_store_cpu_ns(s->store);
 	r = kp_raw_put_end(&s->sink.writer, end, err);
 	if (r == 0)
 		r = kp_raw_sink_flush(&s->sink, err);
@@ -353,7 +379,7 @@ static void deinit(struct session *s)
 	if (s->family.plan)
 		kp_family_close(&s->family, elapsed_ns(s));
 	kp_family_deinit(&s->family);
-	kp_store_destroy(s->store);
+	kp_lookout_destroy(s->lookout);
 	kp_task_events_destroy(s->events);
 	kp_raw_sink_close(&s->sink);
 	kp_signals_deinit(&s->signals);

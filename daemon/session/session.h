@@ -23,8 +23,8 @@ struct kp_session_options {
 	uint64_t duration_ns; /* 0: until the target ends or a signal comes */
 	int signal; /* for sampling; 0: choose */
 	enum kp_clock_wish clock;
+	bool no_stops; /* threads that block the signal are not sampled in short stops */
 	bool follow; /* forks and execs of the target as well */
-	bool verbose; /* say more */
 	const char *raw_path; /* NULL: the raw profile stays in memory */
 	/* Takes a line about what goes on (no newline); may be NULL. */
 	void (*say)(void *ctx, const char *line);

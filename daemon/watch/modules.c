@@ -26,29 +26,20 @@ void kp_modules_deinit(struct kp_modules *modules)
 
 static struct kp_known_module as_known(const struct kp_map *map)
 {
-	return (struct kp_known_module){ map->start, map->end, map->offset,
-					 map->inode, map->dev, NULL };
+	return (struct kp_known_module){ map->start, map->end, map->offset, map->inode, map->dev };
 }
 
-static bool is_same(const struct kp_known_module *a, const struct kp_known_module *b)
+static bool is_known(const struct kp_modules *modules, const struct kp_map *map)
 {
-	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
-	       a->inode == b->inode && a->dev == b->dev;
-}
+	struct kp_known_module wanted = as_known(map);
 
-/* Copies the mark of one that is known. */
-static bool is_known(const struct kp_modules *modules, struct kp_known_module *wanted)
-{
-	for (size_t i = 0; i < modules->count; i++) {
-		if (!is_same(&modules->module[i], wanted))
-			continue;
-		wanted->mark = modules->module[i].mark;
-		return true;
-	}
+	for (size_t i = 0; i < modules->count; i++)
+		if (memcmp(&modules->module[i], &wanted, sizeof(wanted)) == 0)
+			return true;
 	return false;
 }
 
-const struct kp_known_module *kp_modules_find(const struct kp_modules *modules, uint64_t pc)
+bool kp_modules_contain(const struct kp_modules *modules, uint64_t pc)
 {
 	size_t low = 0, high = modules->count;
 
@@ -60,13 +51,7 @@ const struct kp_known_module *kp_modules_find(const struct kp_modules *modules, 
 		else
 			high = mid;
 	}
-	return low < modules->count && pc >= modules->module[low].start ? &modules->module[low]
-									: NULL;
-}
-
-bool kp_modules_contain(const struct kp_modules *modules, uint64_t pc)
-{
-	return kp_modules_find(modules, pc);
+	return low < modules->count && pc >= modules->module[low].start;
 }
 
 /* What the reports call it: the kernel's " (deleted)" is not part of the name. */
@@ -97,13 +82,7 @@ static int put_module(struct kp_modules *modules, const struct kp_map *map, cons
 	return kp_raw_put_module(modules->writer, &record, err);
 }
 
-static const void *tell(const struct kp_modules *modules, const struct kp_module_found *found)
-{
-	return modules->found ? modules->found(modules->found_ctx, found) : NULL;
-}
-
-static int add_file(struct kp_modules *modules, const struct kp_map *map, const void **ret_mark,
-		    struct kp_err *err)
+static int add_file(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err)
 {
 	struct kp_raw_string path = module_path(map);
 	int fd = kp_map_open_file(modules->live, map), r;
@@ -113,10 +92,6 @@ static int add_file(struct kp_modules *modules, const struct kp_map *map, const 
 	r = put_module(modules, map, build_id, len, err);
 	if (fd < 0)
 		return r;
-	*ret_mark = tell(modules, &(struct kp_module_found){ .name = map->path,
-							     .fd = fd,
-							     .build_id = build_id,
-							     .build_id_len = len });
 	if (r < 0) {
 		close(fd);
 		return r;
@@ -125,8 +100,7 @@ static int add_file(struct kp_modules *modules, const struct kp_map *map, const 
 }
 
 /* The vdso is no file: its image goes into the profile. */
-static int add_image(struct kp_modules *modules, const struct kp_map *map, const void **ret_mark,
-		     struct kp_err *err)
+static int add_image(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err)
 {
 	size_t size = map->end - map->start, len;
 	_cleanup_(kp_freep) void *image = size <= IMAGE_MAX ? malloc(size) : NULL;
@@ -139,24 +113,17 @@ static int add_image(struct kp_modules *modules, const struct kp_map *map, const
 	if (!image || process_vm_readv(modules->live, &local, 1, &remote, 1, 0) != (ssize_t)size)
 		return put_module(modules, map, NULL, 0, err);
 	len = kp_build_id_of_image(image, size, build_id, sizeof(build_id));
-	*ret_mark = tell(modules, &(struct kp_module_found){ .name = map->path,
-							     .fd = -1,
-							     .image = image,
-							     .image_bytes = size,
-							     .build_id = build_id,
-							     .build_id_len = len });
 	record.bytes = (struct kp_raw_string){ image, (uint32_t)size };
 	r = put_module(modules, map, build_id, len, err);
 	return r < 0 ? r : kp_raw_put_image(modules->writer, &record, err);
 }
 
-static int add(struct kp_modules *modules, const struct kp_map *map, const void **ret_mark,
-	       struct kp_err *err)
+static int add(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err)
 {
 	if (strcmp(map->path, "[vdso]") == 0)
-		return add_image(modules, map, ret_mark, err);
+		return add_image(modules, map, err);
 	if (map->inode && map->path[0] == '/')
-		return add_file(modules, map, ret_mark, err);
+		return add_file(modules, map, err);
 	return put_module(modules, map, NULL, 0, err);
 }
 
@@ -185,15 +152,14 @@ int kp_modules_scan(struct kp_modules *modules, size_t *ret_new, struct kp_err *
 
 		if (!map->exec || is_ours(modules, map))
 			continue;
-		now[count] = as_known(map);
-		if (is_known(modules, &now[count++]))
+		now[count++] = as_known(map);
+		if (is_known(modules, map))
 			continue;
 		added++;
-		r = add(modules, map, &now[count - 1].mark, err);
+		r = add(modules, map, err);
 		if (r < 0)
 			return r;
 	}
-	modules->changed |= added || count != modules->count;
 	free(modules->module);
 	modules->module = kp_take(now);
 	modules->count = count;

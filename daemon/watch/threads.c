@@ -58,6 +58,22 @@ int kp_threads_add(struct kp_threads *threads, pid_t tid, struct kp_err *err)
 	return insert(threads, at, tid, err);
 }
 
+struct kp_thread *kp_threads_find(const struct kp_threads *threads, pid_t tid)
+{
+	size_t low = 0, high = threads->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (threads->thread[middle].tid < tid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < threads->count && threads->thread[low].tid == tid ? &threads->thread[low]
+								       : NULL;
+}
+
 static void drop(struct kp_threads *threads, size_t at)
 {
 	struct kp_thread *thread = &threads->thread[at];

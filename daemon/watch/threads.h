@@ -15,6 +15,9 @@ struct kp_thread {
 	pid_t tid; /* in the daemon's pid namespace */
 	pid_t ns_tid; /* in its own */
 	char comm[64];
+	uint64_t sampled_ns; /* CPU time in samples that its own clocks made it take */
+	bool blocks; /* it blocks the sampling signal: its clocks are silent */
+	bool stopped; /* it was sampled in short stops for that */
 };
 
 struct kp_threads {
@@ -35,6 +38,9 @@ void kp_threads_deinit(struct kp_threads *threads);
 
 /* Puts in a thread that is known to be there, without an event. */
 int kp_threads_add(struct kp_threads *threads, pid_t tid, struct kp_err *err);
+
+/* The thread of that id, or NULL. Valid until the table changes. */
+struct kp_thread *kp_threads_find(const struct kp_threads *threads, pid_t tid);
 
 /* Compares with /proc. A target that is gone is no error: all its threads went. */
 int kp_threads_poll(struct kp_threads *threads, kp_thread_event_fn event, void *ctx,

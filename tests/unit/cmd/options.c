@@ -51,6 +51,19 @@ Test(options, without_any_there_are_defaults)
 	cr_assert_eq(o.duration_ns, 0);
 }
 
+Test(options, wall_has_one_rate_by_default)
+{
+	cr_assert_eq(parse(KP_COMMAND_RUN, "run --clock wall -- prog"), 0);
+	cr_assert_eq(o.clock, KP_CLOCK_WALL);
+	cr_assert_eq(o.rate_mhz, 99000);
+	cr_assert_eq(parse(KP_COMMAND_RUN, "run -r 500 --clock wall -- prog"), 0);
+	cr_assert_eq(o.rate_mhz, 500000);
+	cr_assert_eq(parse(KP_COMMAND_RECORD, "record -p 5 --clock wall"), 0);
+	cr_assert_eq(o.rate_mhz, 99000);
+	cr_assert_eq(parse(KP_COMMAND_SOURCES, "sources --clock wall"), 0);
+	cr_assert_eq(o.rate_mhz, 0);
+}
+
 Test(options, each_is_taken)
 {
 	cr_assert_eq(parse(KP_COMMAND_RECORD,
@@ -74,8 +87,11 @@ Test(options, each_is_taken)
 	cr_assert(o.verbose);
 	cr_assert_not(o.no_folded || o.no_flat || o.no_raw || o.help || o.version);
 
-	cr_assert_eq(parse(KP_COMMAND_RUN, "run --no-folded --no-flat --no-raw -hV"), 0);
+	cr_assert_eq(parse(KP_COMMAND_RUN,
+			   "run --no-folded --no-flat --no-raw --no-ptrace-fallback -hV"),
+		     0);
 	cr_assert(o.no_folded && o.no_flat && o.no_raw && o.help && o.version);
+	cr_assert(o.no_ptrace_fallback);
 }
 
 Test(options, both_forms_of_a_value_are_the_same)
@@ -164,7 +180,7 @@ Test(options, numbers_have_their_range)
 	wrong(KP_COMMAND_RECORD, "record --pid 4294967297", "--pid 4294967297:");
 	wrong(KP_COMMAND_RECORD, "record --pid self", "--pid self:");
 	wrong(KP_COMMAND_RUN, "run --clock quartz",
-	      "--clock quartz: give auto, cycles, task or timer");
+	      "--clock quartz: give auto, cycles, task, timer or wall");
 }
 
 Test(options, formats_are_those_that_there_are)

@@ -326,7 +326,7 @@ Test(ring, counts_records_that_make_no_sense)
 		else if (i == 2)
 			record->source = 0;
 		else if (i == 3)
-			record->source = KP_SOURCE_LAST + 1;
+			record->source = KP_SOURCE_EVENT + 1;
 		else
 			record->walk_end = KP_WALK_END_COUNT;
 		kp_ring_publish(f.ring, ticket);

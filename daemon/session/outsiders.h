@@ -1,0 +1,62 @@
+/*
+ * Private to session/: the threads of an attachment that are sampled from outside: those that block
+ * the sampling signal, and with --clock wall all while they wait. Session loop.
+ */
+#pragma once
+
+#include "common/err.h"
+#include "daemon/clock/outside.h"
+#include "daemon/watch/threads.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct kp_attachment;
+struct kp_lookout;
+
+/* A thread that blocks the signal, or is suspected of it. */
+struct kp_blocker {
+	pid_t tid;
+	bool proven;
+	uint64_t since_ns;
+	uint64_t cpu_ns; /* CPU time when it came under suspicion */
+	uint64_t sampled_ns; /* and what of it was in samples */
+	uint32_t free; /* looks in a row that found it not blocking */
+};
+
+struct kp_outsiders {
+	struct kp_lookout *lookout; /* NULL: there is none */
+	struct kp_attachment *attachment;
+	uint64_t serial; /* different for all of a session */
+	struct kp_clock *stops, *waits; /* either may be NULL */
+	struct kp_blocker *blocker;
+	size_t count, room;
+	size_t next; /* of the threads, to be asked whether it blocks */
+	size_t next_check; /* of the blockers */
+	uint64_t checked_ns;
+	uint64_t unexplained_ns; /* CPU time in no sample that is put up with */
+	bool listed; /* the stop clock is in the raw profile */
+};
+
+/* After the attachment has its other clocks. */
+int kp_outsiders_init(struct kp_outsiders *o, struct kp_attachment *attachment, struct kp_err *err);
+/* The window is over: what was waited for last becomes samples, and nothing more is looked at. */
+void kp_outsiders_end(struct kp_outsiders *o);
+void kp_outsiders_deinit(struct kp_outsiders *o);
+
+/* A thread came, or went. */
+void kp_outsiders_arm(struct kp_outsiders *o, const struct kp_thread *thread);
+void kp_outsiders_forget(struct kp_outsiders *o, pid_t tid);
+
+/* Looks for threads that block the signal, and whether those that were found still do. */
+int kp_outsiders_turn(struct kp_outsiders *o, uint64_t now, struct kp_err *err);
+
+/* Weight unit of a source's samples, and the thread that one of them is of; 0: not theirs. */
+uint64_t kp_outsiders_period(const struct kp_outsiders *o, uint8_t source);
+pid_t kp_outsiders_owner(const struct kp_outsiders *o, uint8_t source, uint32_t origin);
+
+/* The answer to kp_lookout_ask(); sight NULL: nothing was seen. */
+void kp_outsiders_seen(struct kp_outsiders *o, struct kp_clock *clock, pid_t tid,
+		       const struct kp_sight *sight);
