@@ -49,6 +49,7 @@ int kp_sample_window(const struct kp_options *options, const char *program, char
 		.clock = options->clock,
 		.no_stops = options->no_ptrace_fallback,
 		.follow = !options->no_follow,
+		.verbose = options->verbose,
 		.say = say,
 		.progress = speaker.watch->progress ? progress : NULL,
 		.ctx = &speaker,

@@ -51,6 +51,7 @@ void kp_agent_memory_destroy(struct kp_agent_memory *memory)
 {
 	if (!memory)
 		return;
+	kp_agent_tables_deinit(&memory->tables);
 	kp_shm_map_deinit(&memory->map);
 	free(memory->user);
 	free(memory);
@@ -69,6 +70,7 @@ int kp_agent_memory_add(struct kp_agent_memory *memory, struct kp_attachment *us
 		memory->user_room = room;
 	}
 	memory->user[memory->user_count++] = user;
+	memory->tables.users_changed = true;
 	return 0;
 }
 
@@ -80,4 +82,5 @@ void kp_agent_memory_remove(struct kp_agent_memory *memory, struct kp_attachment
 		if (memory->user[i] != user)
 			memory->user[kept++] = memory->user[i];
 	memory->user_count = kept;
+	memory->tables.users_changed = true;
 }

@@ -7,6 +7,7 @@
 #include "common/err.h"
 #include "daemon/attach/shm_map.h"
 #include "daemon/drain/drain.h"
+#include "daemon/session/agent_tables.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@ struct kp_attachment;
 struct kp_agent_memory {
 	struct kp_shm_map map;
 	struct kp_drain drain;
+	struct kp_agent_tables tables;
 	int signal;
 	struct kp_attachment **user; /* whose samples are in the ring; the first is its maker */
 	size_t user_count, user_room;

@@ -314,6 +314,8 @@ static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t arm
 	kp_modules_init(&a->modules, a->target.pid, a->plan->writer, a->plan->pins);
 	a->modules.skip_base = map->base;
 	a->modules.skip_end = map->base + map->bytes;
+	a->modules.found = kp_agent_tables_found;
+	a->modules.found_ctx = a->plan->store;
 	r = tids ? make_clocks(a, err) : kp_fail_nomem(err);
 	for (size_t i = 0; i < armed && r == 0; i++)
 		tids[i] = a->threads.thread[i].tid;
@@ -328,6 +330,8 @@ static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t arm
 		r = put_thread(a, &a->threads.thread[i], err);
 	if (r == 0 && !parent)
 		r = kp_modules_scan(&a->modules, NULL, err);
+	if (r == 0)
+		r = kp_agent_tables_update(a->memory, a->plan->store, err);
 	/* Threads born since the list was made. */
 	return r == 0 ? kp_threads_poll(&a->threads, thread_event, a, err) : r;
 }
@@ -508,7 +512,8 @@ static void work_stuck_mail_off(struct kp_attachment *a)
 
 bool kp_attachment_is_in_a_hurry(const struct kp_attachment *a)
 {
-	return a->live && ((a->event && a->event->soon) || (a->nudge && a->nudge->soon));
+	return a->live &&
+	       ((a->event && a->event->soon) || (a->nudge && a->nudge->soon) || a->look_at_modules);
 }
 
 int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_err *err)

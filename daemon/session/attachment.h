@@ -27,6 +27,7 @@ struct kp_attachment_plan {
 	struct kp_clock_plan clocks;
 	struct kp_raw_writer *writer;
 	struct kp_pins *pins;
+	struct kp_store *store; /* of unwind tables; NULL: none are wanted */
 	struct kp_task_events *events; /* NULL: not allowed here; /proc is looked at instead */
 	struct kp_lookout *lookout; /* NULL: nothing is sampled from outside */
 	uint64_t start_ns; /* CLOCK_MONOTONIC, of the window; 0: it has not begun */

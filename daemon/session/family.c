@@ -18,6 +18,7 @@
 #include <time.h>
 
 #define LEFTOVERS_MAX 4 /* one, unless a removal failed before */
+#define PREPARE_MS 1000 /* for unwind tables that must be built first */
 #define TICKS_PER_S 100 /* USER_HZ: the same on all our CPUs */
 
 void kp_family_init(struct kp_family *family, struct kp_attachment_plan *plan, bool follow,
@@ -118,6 +119,8 @@ static void settle(struct kp_family *family, struct kp_process *process, uint64_
 		sums->lost.abandoned += counts.abandoned;
 		sums->lost.bad += counts.bad;
 		sums->overruns += a->memory->drain.overruns;
+		sums->modules += a->memory->tables.modules;
+		sums->modules_with_table += a->memory->tables.modules_with_table;
 	}
 	sums->threads_seen += (uint32_t)a->threads.seen;
 	sums->threads_unsampled += unsampled(a);
@@ -212,6 +215,8 @@ int kp_family_attach(struct kp_family *family, pid_t pid, struct kp_err *err)
 
 	if (!process)
 		return -KP_ENOMEM;
+	/* The first sample shall be whole already. */
+	kp_agent_tables_prepare(family->plan->store, pid, PREPARE_MS);
 	r = kp_process_attach(family, process, err);
 	kp_process_begin_cpu(family, process);
 	process->look_for_children = true;

@@ -38,7 +38,7 @@ struct kp_family {
 	struct kp_raw_end sums; /* over what has ended */
 	uint64_t cpu_of_ended_ns;
 	uint32_t refused; /* images that could not be sampled */
-	bool lack_of_tables_said;
+	bool lack_of_tables_said, full_tables_said;
 	kp_family_say_fn say;
 	void *ctx;
 };

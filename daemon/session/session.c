@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "daemon/linux/monotonic.h"
 #include "daemon/linux/proc.h"
+#include "daemon/session/agent_tables.h"
 #include "daemon/session/lookout.h"
 #include "daemon/session/raw_sink.h"
 #include "daemon/session/signals.h"
@@ -30,6 +31,7 @@ struct session {
 	struct kp_attachment_plan plan;
 	struct kp_raw_sink sink;
 	struct kp_pins *pins;
+	struct kp_store *store; /* NULL: frame pointers only */
 	struct kp_task_events *events; /* NULL: not allowed here */
 	struct kp_lookout *lookout;
 	struct kp_signals signals;
@@ -183,6 +185,21 @@ static int check_waiting(struct kp_err *err)
 		       "waited for a CPU (/proc/PID/schedstat, CONFIG_SCHED_INFO)");
 }
 
+/* Without a place on disk tables are built in each session. */
+static int open_store(struct session *s, struct kp_err *err)
+{
+	char why[256];
+	int r;
+
+	if (s->plan.unwind == KP_UNWIND_FP)
+		return 0;
+	r = kp_agent_tables_store(kp_target_machine(), &s->store, why, sizeof(why), err);
+	if (r == 0 && why[0] && s->options->verbose)
+		say(s, "unwind tables are not kept on disk: %s", why);
+	s->plan.store = s->store;
+	return r;
+}
+
 static int prepare(struct session *s, struct kp_err *err)
 {
 	const struct kp_session_options *o = s->options;
@@ -217,6 +234,9 @@ static int prepare(struct session *s, struct kp_err *err)
 	s->plan.pins = s->pins;
 	s->plan.events = s->events;
 	s->plan.lookout = s->lookout;
+	r = open_store(s, err);
+	if (r < 0)
+		return r;
 	kp_family_init(&s->family, &s->plan, o->follow, family_say, s);
 	return put_session(s, err);
 }
@@ -271,10 +291,11 @@ static void wait_for(struct pollfd *fds, nfds_t count, uint64_t ns)
  */
 static bool wait_turn(struct session *s)
 {
-	struct pollfd fds[4] = { { .fd = s->signals.fd, .events = POLLIN },
+	struct pollfd fds[5] = { { .fd = s->signals.fd, .events = POLLIN },
 				 { .fd = s->pidfd, .events = POLLIN },
 				 { .fd = s->events ? kp_task_events_fd(s->events) : -1,
 				   .events = POLLIN },
+				 { .fd = s->store ? kp_store_fd(s->store) : -1, .events = POLLIN },
 				 { .events = POLLIN } };
 	bool hurry =
 		kp_family_is_in_a_hurry(&s->family) || (!s->events && elapsed_ns(s) < YOUNG_NS);
@@ -284,12 +305,13 @@ static bool wait_turn(struct session *s)
 	/* Threads that are looked at have a pace of their own, which needs no whole turn. */
 	do {
 		kp_lookout_serve(s->lookout);
-		fds[3].fd = kp_lookout_fd(s->lookout);
+		fds[4].fd = kp_lookout_fd(s->lookout);
 		until = kp_lookout_due_ns(s->lookout);
 		until = until < end ? until : end;
 		now = kp_now_ns();
-		wait_for(fds, 4, until > now ? until - now : 0);
-	} while (!fds[0].revents && !fds[1].revents && !fds[2].revents && kp_now_ns() < end);
+		wait_for(fds, 5, until > now ? until - now : 0);
+	} while (!fds[0].revents && !fds[1].revents && !fds[2].revents && !fds[3].revents &&
+		 kp_now_ns() < end);
 	return fds[0].revents && kp_signals_read(&s->signals, s->child);
 }
 
@@ -302,6 +324,8 @@ static enum kp_raw_end_why window(struct session *s)
 	while (!why) {
 		bool told = wait_turn(s);
 
+		if (s->store)
+			kp_store_turn(s->store);
 		if (kp_family_turn(&s->family, elapsed_ns(s), &err) < 0 ||
 		    kp_raw_sink_flush(&s->sink, &err) < 0) {
 			say(s, "warning: %s; the window ends here", err.text);
@@ -368,6 +392,8 @@ static int finish(struct session *s, enum kp_raw_end_why why, struct kp_err *err
 	if (s->child && why == KP_RAW_END_TARGET)
 		reap(s);
 	end->cpu_ns = cpu_of_window_ns(s);
+	if (s->store)
+		end->own_cpu_ns += kp_store_cpu_ns(s->store);
 	r = kp_raw_put_end(&s->sink.writer, end, err);
 	if (r == 0)
 		r = kp_raw_sink_flush(&s->sink, err);
@@ -380,6 +406,7 @@ static void deinit(struct session *s)
 		kp_family_close(&s->family, elapsed_ns(s));
 	kp_family_deinit(&s->family);
 	kp_lookout_destroy(s->lookout);
+	kp_store_destroy(s->store);
 	kp_task_events_destroy(s->events);
 	kp_raw_sink_close(&s->sink);
 	kp_signals_deinit(&s->signals);

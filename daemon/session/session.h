@@ -25,6 +25,7 @@ struct kp_session_options {
 	enum kp_clock_wish clock;
 	bool no_stops; /* threads that block the signal are not sampled in short stops */
 	bool follow; /* forks and execs of the target as well */
+	bool verbose; /* say more */
 	const char *raw_path; /* NULL: the raw profile stays in memory */
 	/* Takes a line about what goes on (no newline); may be NULL. */
 	void (*say)(void *ctx, const char *line);

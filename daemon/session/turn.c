@@ -148,12 +148,44 @@ static void bury(struct kp_family *family, uint64_t elapsed_ns)
 	family->count = kept;
 }
 
+static void say_full_tables(struct kp_family *family, const struct kp_attachment *a)
+{
+	uint32_t left_out = a->memory->tables.left_out;
+
+	if (!left_out || family->full_tables_said)
+		return;
+	family->full_tables_said = true;
+	kp_family_say(
+		family,
+		"pid %d: no room for the unwind tables of %u modules: their code is walked by "
+		"frame pointers",
+		(int)a->target.pid, left_out);
+}
+
+/* Each memory once, with the first process that has it. */
+static int update_tables(struct kp_family *family, struct kp_err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < family->count && r == 0; i++) {
+		struct kp_attachment *a = &family->process[i]->attachment;
+
+		if (!a->live || a->memory->user[0] != a)
+			continue;
+		r = kp_agent_tables_update(a->memory, family->plan->store, err);
+		say_full_tables(family, a);
+	}
+	return r;
+}
+
 int kp_family_turn(struct kp_family *family, uint64_t elapsed_ns, struct kp_err *err)
 {
 	int r = kp_follow(family, elapsed_ns, err);
 
 	for (size_t i = 0; i < family->count && r == 0; i++)
 		r = turn_process(family, family->process[i], elapsed_ns, err);
+	if (r == 0)
+		r = update_tables(family, err);
 	bury(family, elapsed_ns);
 	return r;
 }

@@ -46,6 +46,7 @@ struct kp_store {
 	struct entry *job[KP_BUILD_JOBS_MAX]; /* of the worker, in its order */
 	size_t job_count, jobs_done;
 	size_t waiting; /* BUILDING */
+	uint64_t changes;
 	uint64_t cpu_ns;
 };
 
@@ -136,6 +137,7 @@ static void leave_queue(struct kp_store *store, struct entry *entry, enum kp_sto
 	kp_closep(&entry->fd);
 	entry->fd = -1;
 	store->waiting--;
+	store->changes++;
 }
 
 static void become_none(struct kp_store *store, struct entry *entry, const char *why)
@@ -144,7 +146,7 @@ static void become_none(struct kp_store *store, struct entry *entry, const char 
 	leave_queue(store, entry, KP_STORED_NONE);
 }
 
-/* Takes the table over. Tables come from a file or a worker: neither is trusted to have made one. */
+/* Takes the table over. It comes from a file or a worker; neither is trusted to have made one. */
 static void become_ready(struct kp_store *store, struct entry *entry, void *table, uint64_t bytes)
 {
 	struct kp_table opened;
@@ -264,6 +266,11 @@ const struct kp_stored *kp_store_image(struct kp_store *store, const void *image
 int kp_store_fd(const struct kp_store *store)
 {
 	return kp_build_worker_fd(&store->worker);
+}
+
+uint64_t kp_store_changes(const struct kp_store *store)
+{
+	return store->changes;
 }
 
 uint64_t kp_store_cpu_ns(const struct kp_store *store)

@@ -1,11 +1,12 @@
 /*
  * The unwind tables of modules, each once, whoever maps the module. What is not known is looked for
- * on disk (cache.h); what is not there is built by a worker (build_worker.h) while the caller goes on.
+ * on disk (cache.h); what is not there is built by a worker (build_worker.h) while the caller goes
+ * on.
  *
- * A module is known by its build id, if its file belongs to root or to this user and nobody else can
- * write to it; that id is what the file says of itself, and a stranger's shall not pass for libc.
- * Any other file is known by device, inode, size and time of modification, and not kept on disk; an
- * image (vdso) by its content. Session loop; not thread-safe.
+ * A module is known by its build id, if its file belongs to root or to this user and nobody else
+ * can write to it; that id is what the file says of itself, and a stranger's shall not pass for
+ * libc. Any other file is known by device, inode, size and time of modification, and not kept on
+ * disk; an image (vdso) by its content. Session loop; not thread-safe.
  */
 #pragma once
 
@@ -58,8 +59,8 @@ int kp_store_create(const struct kp_store_options *options, struct kp_store **re
 void kp_store_destroy(struct kp_store *store);
 
 /*
- * The table of a file that is mapped somewhere, known to be in that state or looked up. fd: open for
- * reading, borrowed. name: for messages. NULL: out of memory.
+ * The table of a file that is mapped somewhere. fd: open for reading, borrowed. name: for messages.
+ * NULL: out of memory.
  */
 const struct kp_stored *kp_store_file(struct kp_store *store, int fd, const char *name,
 				      const uint8_t *build_id, size_t build_id_len);
@@ -76,6 +77,9 @@ size_t kp_store_turn(struct kp_store *store);
 
 /* Turns until nothing is BUILDING, or timeout_ms are over: then false. */
 bool kp_store_wait(struct kp_store *store, uint32_t timeout_ms);
+
+/* Grows whenever a module is not BUILDING any more. */
+uint64_t kp_store_changes(const struct kp_store *store);
 
 /* CPU time of the workers so far, as far as they have ended. */
 uint64_t kp_store_cpu_ns(const struct kp_store *store);

@@ -26,20 +26,29 @@ void kp_modules_deinit(struct kp_modules *modules)
 
 static struct kp_known_module as_known(const struct kp_map *map)
 {
-	return (struct kp_known_module){ map->start, map->end, map->offset, map->inode, map->dev };
+	return (struct kp_known_module){ map->start, map->end, map->offset,
+					 map->inode, map->dev, NULL };
 }
 
-static bool is_known(const struct kp_modules *modules, const struct kp_map *map)
+static bool is_same(const struct kp_known_module *a, const struct kp_known_module *b)
 {
-	struct kp_known_module wanted = as_known(map);
+	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
+	       a->inode == b->inode && a->dev == b->dev;
+}
 
-	for (size_t i = 0; i < modules->count; i++)
-		if (memcmp(&modules->module[i], &wanted, sizeof(wanted)) == 0)
-			return true;
+/* Copies the mark of one that is known. */
+static bool is_known(const struct kp_modules *modules, struct kp_known_module *wanted)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		if (!is_same(&modules->module[i], wanted))
+			continue;
+		wanted->mark = modules->module[i].mark;
+		return true;
+	}
 	return false;
 }
 
-bool kp_modules_contain(const struct kp_modules *modules, uint64_t pc)
+const struct kp_known_module *kp_modules_find(const struct kp_modules *modules, uint64_t pc)
 {
 	size_t low = 0, high = modules->count;
 
@@ -51,7 +60,13 @@ bool kp_modules_contain(const struct kp_modules *modules, uint64_t pc)
 		else
 			high = mid;
 	}
-	return low < modules->count && pc >= modules->module[low].start;
+	return low < modules->count && pc >= modules->module[low].start ? &modules->module[low]
+									: NULL;
+}
+
+bool kp_modules_contain(const struct kp_modules *modules, uint64_t pc)
+{
+	return kp_modules_find(modules, pc);
 }
 
 /* What the reports call it: the kernel's " (deleted)" is not part of the name. */
@@ -82,7 +97,13 @@ static int put_module(struct kp_modules *modules, const struct kp_map *map, cons
 	return kp_raw_put_module(modules->writer, &record, err);
 }
 
-static int add_file(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err)
+static const void *tell(const struct kp_modules *modules, const struct kp_module_found *found)
+{
+	return modules->found ? modules->found(modules->found_ctx, found) : NULL;
+}
+
+static int add_file(struct kp_modules *modules, const struct kp_map *map, const void **ret_mark,
+		    struct kp_err *err)
 {
 	struct kp_raw_string path = module_path(map);
 	int fd = kp_map_open_file(modules->live, map), r;
@@ -92,6 +113,10 @@ static int add_file(struct kp_modules *modules, const struct kp_map *map, struct
 	r = put_module(modules, map, build_id, len, err);
 	if (fd < 0)
 		return r;
+	*ret_mark = tell(modules, &(struct kp_module_found){ .name = map->path,
+							     .fd = fd,
+							     .build_id = build_id,
+							     .build_id_len = len });
 	if (r < 0) {
 		close(fd);
 		return r;
@@ -100,7 +125,8 @@ static int add_file(struct kp_modules *modules, const struct kp_map *map, struct
 }
 
 /* The vdso is no file: its image goes into the profile. */
-static int add_image(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err)
+static int add_image(struct kp_modules *modules, const struct kp_map *map, const void **ret_mark,
+		     struct kp_err *err)
 {
 	size_t size = map->end - map->start, len;
 	_cleanup_(kp_freep) void *image = size <= IMAGE_MAX ? malloc(size) : NULL;
@@ -113,17 +139,24 @@ static int add_image(struct kp_modules *modules, const struct kp_map *map, struc
 	if (!image || process_vm_readv(modules->live, &local, 1, &remote, 1, 0) != (ssize_t)size)
 		return put_module(modules, map, NULL, 0, err);
 	len = kp_build_id_of_image(image, size, build_id, sizeof(build_id));
+	*ret_mark = tell(modules, &(struct kp_module_found){ .name = map->path,
+							     .fd = -1,
+							     .image = image,
+							     .image_bytes = size,
+							     .build_id = build_id,
+							     .build_id_len = len });
 	record.bytes = (struct kp_raw_string){ image, (uint32_t)size };
 	r = put_module(modules, map, build_id, len, err);
 	return r < 0 ? r : kp_raw_put_image(modules->writer, &record, err);
 }
 
-static int add(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err)
+static int add(struct kp_modules *modules, const struct kp_map *map, const void **ret_mark,
+	       struct kp_err *err)
 {
 	if (strcmp(map->path, "[vdso]") == 0)
-		return add_image(modules, map, err);
+		return add_image(modules, map, ret_mark, err);
 	if (map->inode && map->path[0] == '/')
-		return add_file(modules, map, err);
+		return add_file(modules, map, ret_mark, err);
 	return put_module(modules, map, NULL, 0, err);
 }
 
@@ -152,14 +185,15 @@ int kp_modules_scan(struct kp_modules *modules, size_t *ret_new, struct kp_err *
 
 		if (!map->exec || is_ours(modules, map))
 			continue;
-		now[count++] = as_known(map);
-		if (is_known(modules, map))
+		now[count] = as_known(map);
+		if (is_known(modules, &now[count++]))
 			continue;
 		added++;
-		r = add(modules, map, err);
+		r = add(modules, map, &now[count - 1].mark, err);
 		if (r < 0)
 			return r;
 	}
+	modules->changed |= added || count != modules->count;
 	free(modules->module);
 	modules->module = kp_take(now);
 	modules->count = count;

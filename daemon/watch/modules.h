@@ -15,7 +15,21 @@
 
 struct kp_known_module {
 	uint64_t start, end, offset, inode, dev;
+	const void *mark; /* what the kp_module_found_fn made of it; NULL: nothing */
 };
+
+/* A module that is new, while its content is at hand. */
+struct kp_module_found {
+	const char *name; /* its path, or "[vdso]" */
+	int fd; /* of its file, or -1 */
+	const void *image; /* if there is no file: its content */
+	size_t image_bytes;
+	const uint8_t *build_id;
+	size_t build_id_len;
+};
+
+/* Returns what is kept with the module as long as it is mapped. */
+typedef const void *(*kp_module_found_fn)(void *ctx, const struct kp_module_found *found);
 
 struct kp_modules {
 	pid_t pid;
@@ -25,6 +39,9 @@ struct kp_modules {
 	struct kp_known_module *module; /* of the last scan that worked, ascending */
 	size_t count;
 	uint64_t skip_base, skip_end; /* the agent's own mapping: not the target's */
+	kp_module_found_fn found; /* NULL: nobody wants to know */
+	void *found_ctx;
+	bool changed; /* set when the list is not what it was; whoever uses it takes it back */
 };
 
 void kp_modules_init(struct kp_modules *modules, pid_t pid, struct kp_raw_writer *writer,
@@ -36,6 +53,9 @@ void kp_modules_deinit(struct kp_modules *modules);
  * that is gone changes nothing. *ret_new: how many were new; may be NULL.
  */
 int kp_modules_scan(struct kp_modules *modules, size_t *ret_new, struct kp_err *err);
+
+/* The module of the last scan that has the address, or NULL. */
+const struct kp_known_module *kp_modules_find(const struct kp_modules *modules, uint64_t pc);
 
 /* Whether the address is in a module of the last scan. */
 bool kp_modules_contain(const struct kp_modules *modules, uint64_t pc);

@@ -4,7 +4,9 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -195,4 +197,46 @@ Test(modules, target_that_is_gone_changes_nothing)
 	cr_assert_eq(scan(), 0);
 	cr_assert_eq(modules.count, count);
 	cr_assert_eq(size, before);
+}
+
+static size_t told;
+
+/* The mark is the first page of what was found. */
+static const void *take_mark(void *ctx, const struct kp_module_found *found)
+{
+	uint8_t *mark = calloc(1, 4096);
+
+	cr_assert_eq(ctx, &told);
+	if (found->fd >= 0)
+		cr_assert_eq(pread(found->fd, mark, 4096, 0), 4096);
+	else
+		memcpy(mark, found->image, found->image_bytes < 4096 ? found->image_bytes : 4096);
+	told++;
+	return mark;
+}
+
+Test(modules, keep_what_is_made_of_them_when_they_are_new)
+{
+	const void *vdso = (const void *)getauxval(AT_SYSINFO_EHDR);
+	const struct kp_known_module *mine, *image;
+	size_t before;
+
+	begin();
+	modules.found = take_mark;
+	modules.found_ctx = &told;
+	scan();
+	before = told;
+	cr_assert_gt(before, 2);
+	mine = kp_modules_find(&modules, (uintptr_t)scan);
+	image = kp_modules_find(&modules, (uintptr_t)vdso);
+	cr_assert(mine && mine->mark && image && image->mark);
+	cr_assert_eq(memcmp(mine->mark, "\177ELF", 4), 0);
+	cr_assert_eq(memcmp(image->mark, vdso, 4096), 0);
+	cr_assert(modules.changed);
+	modules.changed = false;
+	/* Again: nothing is new, and the marks are kept. */
+	cr_assert_eq(scan(), 0);
+	cr_assert_eq(told, before);
+	cr_assert_not(modules.changed);
+	cr_assert_eq(memcmp(kp_modules_find(&modules, (uintptr_t)scan)->mark, "\177ELF", 4), 0);
 }
