@@ -52,8 +52,15 @@ int kp_look_word(void *ctx, uint64_t addr, uint64_t *ret)
 	return 0;
 }
 
+void kp_look_begin(struct kp_look *look, pid_t pid, pid_t tid)
+{
+	look->pid = pid;
+	look->tid = tid;
+	look->page_count = 0;
+}
+
 /* As kp_look_word(); a page that is not there is fetched if there is room. */
-static int fetch_word(void *ctx, uint64_t addr, uint64_t *ret)
+int kp_look_fetch_word(void *ctx, uint64_t addr, uint64_t *ret)
 {
 	struct kp_look *look = ctx;
 
@@ -76,7 +83,7 @@ void kp_look_copy_stack(struct kp_look *look)
 	look->page_count = 0;
 	copy_pages(look, page_of(regs.sp & layout->data_mask), KP_LOOK_TOP_PAGES);
 	while (depth < KP_DEPTH_MAX && look->page_count < KP_LOOK_PAGES &&
-	       kp_fp_step(layout, &regs, depth == 1, fetch_word, look) == KP_WALK_ON)
+	       kp_fp_step(layout, &regs, depth == 1, kp_look_fetch_word, look) == KP_WALK_ON)
 		depth++;
 }
 

@@ -40,6 +40,13 @@ void kp_look_copy_stack(struct kp_look *look);
 /* What the walk of the stack starts from. */
 void kp_look_regs(const struct kp_look *look, struct kp_regs *ret);
 
+/*
+ * Makes look a view of a thread's memory as it is, without a stop: kp_look_fetch_word() reads what is
+ * asked for. For a thread that sleeps.
+ */
+void kp_look_begin(struct kp_look *look, pid_t pid, pid_t tid);
+int kp_look_fetch_word(void *ctx, uint64_t addr, uint64_t *ret);
+
 /* A word of what was copied: a kp_read_word_fn, ctx is the struct kp_look. */
 int kp_look_word(void *ctx, uint64_t addr, uint64_t *ret);
 

@@ -47,6 +47,12 @@ struct kp_outside_ops {
 	void (*where)(void *ctx, pid_t tid, struct kp_thread_where *ret);
 	/* Whether the thread may be looked at without a stop once more; bounds how many are. */
 	bool (*may_read)(void *ctx);
+	/*
+	 * The stack of a thread that sleeps there, as far as it can be told without a stop. False: it
+	 * cannot, not to its end. *ret is valid until the next call.
+	 */
+	bool (*read)(void *ctx, pid_t tid, const struct kp_thread_where *where,
+		     struct kp_sight *ret);
 	/* Has the thread looked at in a short stop. */
 	enum kp_ask (*ask)(void *ctx, struct kp_clock *clock, pid_t tid);
 	/* Whether these words are in the process's memory as they were. */
@@ -74,10 +80,12 @@ uint64_t kp_stop_clock_due_ns(const struct kp_clock *clock);
 
 /*
  * Samples what threads wait for: all time that they neither run nor wait for a CPU. A thread that is
- * first seen waiting somewhere is stopped once to learn its stack, which then holds each time that
- * it waits there.
+ * first seen waiting somewhere is stopped once to learn its stack, unless that can be read without;
+ * which then holds each time that it waits there.
  */
 int kp_wait_clock_create(const struct kp_outside *outside, uint64_t period_ns,
 			 struct kp_clock **ret, struct kp_err *err);
 void kp_wait_clock_seen(struct kp_clock *clock, pid_t tid, const struct kp_sight *sight);
+/* More of the code can be walked now: stacks that were not whole are learned anew. */
+void kp_wait_clock_relearn(struct kp_clock *clock);
 uint64_t kp_wait_clock_due_ns(const struct kp_clock *clock);

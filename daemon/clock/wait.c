@@ -274,17 +274,34 @@ static void learn(struct wait_clock *c, struct wait_thread *thread,
 	}
 }
 
+static struct place *remember(struct wait_clock *c, struct wait_thread *thread,
+			      const struct kp_sight *sight, uint64_t now)
+{
+	struct place *place = oldest_place(thread);
+
+	if (thread->at == place)
+		leave(c, thread, now);
+	fill_place(place, sight, now);
+	return place->frames && place->pc == sight->pc[0] ? place : NULL;
+}
+
 /* Where it is now that it has run, or was not known to be. */
 static void find_it(struct wait_clock *c, struct wait_thread *thread,
 		    const struct kp_proc_sched *sched, uint64_t now)
 {
 	struct kp_thread_where where;
+	struct kp_sight sight;
 	struct place *place;
 
 	c->outside.ops->where(c->outside.ctx, thread->tid, &where);
 	if (where.place != KP_PLACE_SYSCALL && where.place != KP_PLACE_BLOCKED)
 		return;
 	place = known_place(c, thread, &where);
+	if (!place && c->outside.ops->read(c->outside.ctx, thread->tid, &where, &sight)) {
+		if (!is_still_there(c, thread, sched))
+			return; /* it may have been read while it ran */
+		place = remember(c, thread, &sight, now);
+	}
 	if (!place)
 		learn(c, thread, &where, now);
 	else if (is_still_there(c, thread, sched))
@@ -314,16 +331,6 @@ static void look(struct wait_clock *c, struct wait_thread *thread)
 		emit(c, thread, now);
 }
 
-static void remember(struct wait_clock *c, struct wait_thread *thread, const struct kp_sight *sight,
-		     uint64_t now)
-{
-	struct place *place = oldest_place(thread);
-
-	if (thread->at == place)
-		leave(c, thread, now);
-	fill_place(place, sight, now);
-}
-
 /*
  * Its stack is known from the next look on, if it waits there again: to stop, it has run. If it was
  * stopped somewhere else, that may be no place where it waits.
@@ -343,6 +350,28 @@ void kp_wait_clock_seen(struct kp_clock *clock, pid_t tid, const struct kp_sight
 		thread->again_ns = now + AGAIN_NS;
 	else if (sight->sp == thread->asked_sp && sight->pc[0] == thread->asked_pc)
 		remember(c, thread, sight, now);
+}
+
+static void unlearn(struct wait_clock *c, struct wait_thread *thread)
+{
+	for (int i = 0; i < PLACES; i++) {
+		struct place *place = &thread->place[i];
+
+		if (!place->frames || kp_walk_is_whole(place->walk_end))
+			continue;
+		if (thread->at == place)
+			leave(c, thread, now_of(c));
+		free(place->frames);
+		*place = (struct place){ 0 };
+	}
+}
+
+void kp_wait_clock_relearn(struct kp_clock *clock)
+{
+	struct wait_clock *c = of(clock);
+
+	for (size_t i = 0; i < c->count; i++)
+		unlearn(c, c->thread[i]);
 }
 
 /* ---- rounds ---- */

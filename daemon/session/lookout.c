@@ -5,6 +5,7 @@
 #include "daemon/attach/onlooker.h"
 #include "daemon/linux/monotonic.h"
 #include "daemon/linux/proc.h"
+#include "daemon/session/agent_tables.h"
 #include "daemon/session/attachment.h"
 #include "daemon/session/outsiders.h"
 
@@ -38,7 +39,10 @@ struct kp_lookout {
 	size_t first; /* to be served, so that none is always the last */
 	uint64_t serial;
 	struct kp_lookout_sums sums;
+	/* of the walk at hand */
+	uint64_t pc[KP_DEPTH_MAX];
 	struct kp_sight_word word[WORDS_MAX];
+	struct kp_look reading;
 };
 
 int kp_lookout_create(bool stops, kp_lookout_say_fn say, void *ctx, struct kp_lookout **ret,
@@ -206,6 +210,7 @@ enum kp_ask kp_lookout_ask(struct kp_lookout *l, struct kp_outsiders *outsiders,
 struct walker {
 	struct kp_lookout *lookout;
 	struct kp_look *look;
+	kp_read_word_fn read_word; /* of the look */
 	uint32_t words;
 };
 
@@ -213,36 +218,64 @@ static int read_word(void *ctx, uint64_t addr, uint64_t *ret)
 {
 	struct walker *walker = ctx;
 
-	if (kp_look_word(walker->look, addr, ret) != 0)
+	if (walker->read_word(walker->look, addr, ret) != 0)
 		return -1;
 	if (walker->words < WORDS_MAX)
 		walker->lookout->word[walker->words++] = (struct kp_sight_word){ addr, *ret };
 	return 0;
 }
 
-static void walk(struct kp_lookout *l, const struct kp_attachment *a, struct kp_look *look,
-		 uint64_t *pc, struct kp_sight *ret)
+/* leaf_register NULL: only what is in regs is known of the registers. */
+static void walk(struct walker *walker, struct kp_attachment *a, const struct kp_regs *regs,
+		 kp_leaf_register_fn leaf_register, struct kp_sight *ret)
 {
-	struct walker walker = { .lookout = l, .look = look };
-	struct kp_walk how = { .arch = kp_cpu_arch(),
-			       .mode = KP_UNWIND_AUTO,
-			       .read_word = read_word,
-			       .read_ctx = &walker,
-			       .leaf_register = kp_look_register,
-			       .leaf_ctx = look };
-	struct kp_regs regs;
+	enum kp_unwind_mode mode = a->plan->unwind;
+	struct kp_walk how = {
+		.arch = kp_cpu_arch(),
+		.mode = mode == KP_UNWIND_SLICE ? KP_UNWIND_AUTO : mode,
+		.read_word = read_word,
+		.read_ctx = walker,
+		.find_rule = mode == KP_UNWIND_FP ? NULL : kp_agent_tables_find_rule,
+		.find_ctx = a,
+		.leaf_register = leaf_register,
+		.leaf_ctx = walker->look,
+	};
+	struct kp_lookout *l = walker->lookout;
 	enum kp_walk_end end;
 	uint32_t depth, used;
 
-	kp_look_regs(look, &regs);
-	end = kp_walk(&how, regs, pc, a->plan->depth, &depth, &used);
-	*ret = (struct kp_sight){ .sp = regs.sp,
-				  .pc = pc,
+	end = kp_walk(&how, *regs, l->pc, a->plan->depth, &depth, &used);
+	*ret = (struct kp_sight){ .sp = regs->sp,
+				  .pc = l->pc,
 				  .depth = (uint16_t)depth,
 				  .walk_end = (uint8_t)end,
 				  .how = used,
 				  .word = l->word,
-				  .word_count = walker.words };
+				  .word_count = walker->words };
+}
+
+/* No frame is here: a walk that goes by the frame pointer ends at once. */
+#define FP_UNKNOWN 1
+
+/*
+ * A thread that sleeps has its registers in the kernel, which tells two of them. Where the functions
+ * on the stack find their frames by the stack pointer, that is enough: the frame pointer is needed
+ * only until the first of them that has saved it.
+ */
+bool kp_lookout_read(struct kp_lookout *l, struct kp_outsiders *outsiders, pid_t tid,
+		     const struct kp_thread_where *where, struct kp_sight *ret)
+{
+	struct kp_attachment *a = outsiders->attachment;
+	struct walker walker = { .lookout = l,
+				 .look = &l->reading,
+				 .read_word = kp_look_fetch_word };
+	struct kp_regs regs = { .pc = where->pc, .sp = where->sp, .fp = FP_UNKNOWN };
+
+	if (!a->plan->store)
+		return false;
+	kp_look_begin(&l->reading, a->target.pid, tid);
+	walk(&walker, a, &regs, NULL, ret);
+	return kp_walk_is_whole(ret->walk_end) || ret->walk_end == KP_WALK_DEPTH;
 }
 
 static struct kp_outsiders *find(const struct kp_lookout *l, uint64_t serial)
@@ -256,9 +289,10 @@ static struct kp_outsiders *find(const struct kp_lookout *l, uint64_t serial)
 static void take_answer(struct kp_lookout *l, struct kp_look *look)
 {
 	struct kp_outsiders *outsiders = find(l, look->token / 2);
+	struct walker walker = { .lookout = l, .look = look, .read_word = kp_look_word };
 	struct kp_clock *clock;
-	uint64_t pc[KP_DEPTH_MAX];
 	struct kp_sight sight;
+	struct kp_regs regs;
 
 	if (look->result == KP_LOOK_SEEN) {
 		l->sums.stops++;
@@ -273,7 +307,8 @@ static void take_answer(struct kp_lookout *l, struct kp_look *look)
 		kp_outsiders_seen(outsiders, clock, look->tid, NULL);
 		return;
 	}
-	walk(l, outsiders->attachment, look, pc, &sight);
+	kp_look_regs(look, &regs);
+	walk(&walker, outsiders->attachment, &regs, kp_look_register, &sight);
 	kp_outsiders_seen(outsiders, clock, look->tid, &sight);
 }
 

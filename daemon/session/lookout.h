@@ -53,6 +53,9 @@ void kp_lookout_leave(struct kp_lookout *lookout, struct kp_outsiders *outsiders
 /* For the clocks of outsiders: struct kp_outside_ops, ask and may_read. */
 enum kp_ask kp_lookout_ask(struct kp_lookout *lookout, struct kp_outsiders *outsiders,
 			   struct kp_clock *clock, pid_t tid);
+/* The same, read: *ret is valid until the next call of anything here. */
+bool kp_lookout_read(struct kp_lookout *lookout, struct kp_outsiders *outsiders, pid_t tid,
+		     const struct kp_thread_where *where, struct kp_sight *ret);
 bool kp_lookout_may_read(struct kp_lookout *lookout);
 
 /* To be polled for input beside the session's others; -1: nothing. */

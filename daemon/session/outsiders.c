@@ -65,6 +65,14 @@ static enum kp_ask ask(void *ctx, struct kp_clock *clock, pid_t tid)
 	return kp_lookout_ask(o->lookout, o, clock, tid);
 }
 
+static bool read_stack(void *ctx, pid_t tid, const struct kp_thread_where *where,
+		       struct kp_sight *ret)
+{
+	struct kp_outsiders *o = ctx;
+
+	return kp_lookout_read(o->lookout, o, tid, where, ret);
+}
+
 #define WORDS_AT_ONCE 64u
 
 static bool are_unchanged(pid_t pid, const struct kp_sight_word *word, uint32_t count)
@@ -122,6 +130,7 @@ static const struct kp_outside_ops world = {
 	.sched = sched,
 	.where = where,
 	.may_read = may_read,
+	.read = read_stack,
 	.ask = ask,
 	.unchanged = unchanged,
 	.put = put,
@@ -383,11 +392,25 @@ static bool is_time_missing(struct kp_outsiders *o)
 	return true;
 }
 
+/* Tables have come: what was walked without is walked again. */
+static void follow_tables(struct kp_outsiders *o)
+{
+	const struct kp_store *store = o->attachment->plan->store;
+	uint64_t changes = store ? kp_store_changes(store) : 0;
+
+	if (changes == o->table_changes)
+		return;
+	o->table_changes = changes;
+	if (o->waits)
+		kp_wait_clock_relearn(o->waits);
+}
+
 int kp_outsiders_turn(struct kp_outsiders *o, uint64_t now, struct kp_err *err)
 {
 	if (!o->lookout || now - o->checked_ns < CHECK_NS)
 		return 0;
 	o->checked_ns = now;
+	follow_tables(o);
 	if (is_time_missing(o))
 		look_for_blockers(o, now);
 	return check_blockers(o, now, err);

@@ -37,6 +37,7 @@ struct kp_outsiders {
 	size_t next_check; /* of the blockers */
 	uint64_t checked_ns;
 	uint64_t unexplained_ns; /* CPU time in no sample that is put up with */
+	uint64_t table_changes; /* of the store of unwind tables, when stacks were learned */
 	bool listed; /* the stop clock is in the raw profile */
 };
 

@@ -67,10 +67,11 @@ static void put_end(const struct kp_raw_end *r)
 	printf("end window_ns=%" PRIu64 " cpu_ns=%" PRIu64 " stop_attach_ns=%" PRIu64
 	       " stop_detach_ns=%" PRIu64 " own_cpu_ns=%" PRIu64
 	       " why=%u threads_seen=%u threads_unsampled=%u exit_status=%u overruns=%" PRIu64
-	       " modules=%u modules_with_table=%u",
+	       " modules=%u modules_with_table=%u stops=%" PRIu64 " stops_ns=%" PRIu64
+	       " clamped=%u",
 	       r->window_ns, r->cpu_ns, r->stop_attach_ns, r->stop_detach_ns, r->own_cpu_ns, r->why,
 	       r->threads_seen, r->threads_unsampled, r->exit_status, r->overruns, r->modules,
-	       r->modules_with_table);
+	       r->modules_with_table, r->stops, r->stops_ns, r->clamped);
 	put_sums(&r->lost);
 }
 

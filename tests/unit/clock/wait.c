@@ -38,7 +38,7 @@ static void answer(pid_t tid)
 	struct kp_sight sight = { .sp = where->sp,
 				  .pc = pc,
 				  .depth = 3,
-				  .walk_end = KP_WALK_ROOT,
+				  .walk_end = world.walk_end,
 				  .word = word,
 				  .word_count = 2 };
 
@@ -159,6 +159,43 @@ Test(wait, without_stops_the_pc_is_all_there_is)
 	cr_assert_leq(world.weight, 300);
 	cr_assert_eq(world.sample[0].depth, 1);
 	cr_assert_eq(world.sample[0].leaf, READ_PC);
+	kp_clock_destroy(clock_);
+}
+
+Test(wait, stack_that_can_be_read_needs_no_stop)
+{
+	begin();
+	world.readable = true;
+	waits_at(TID, READ_PC, 64);
+	pass(3000 * MS);
+	runs(TID, 1000);
+	pass(3000 * MS);
+	clock_->ops->stop(clock_);
+	cr_assert_eq(world.asked_count, 0);
+	cr_assert_eq(world.read_count, 1);
+	cr_assert_geq(world.weight, 598);
+	cr_assert_eq(world.sample[0].depth, 2);
+	kp_clock_destroy(clock_);
+}
+
+Test(wait, stack_that_is_not_whole_is_learned_anew)
+{
+	begin();
+	waits_at(TID, READ_PC, 64);
+	pass(1000 * MS);
+	kp_wait_clock_relearn(clock_);
+	pass(1000 * MS);
+	cr_assert_eq(world.asked_count, 1); /* it was whole */
+	waits_at(TID, POLL_PC, 128);
+	runs(TID, 1000);
+	world.walk_end = KP_WALK_MISALIGNED;
+	pass(1000 * MS);
+	cr_assert_eq(world.asked_count, 2);
+	kp_wait_clock_relearn(clock_);
+	pass(1000 * MS);
+	cr_assert_eq(world.asked_count, 3);
+	clock_->ops->stop(clock_);
+	cr_assert_geq(world.weight, 398);
 	kp_clock_destroy(clock_);
 }
 
