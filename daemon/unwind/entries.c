@@ -7,6 +7,7 @@
 
 #include "daemon/unwind/program.h"
 
+#include <assert.h>
 #include <dwarf.h>
 #include <stdlib.h>
 
@@ -60,7 +61,7 @@ static bool next_entry(const struct kp_entry_section *section, struct kp_bytes *
 	ret->body.end = bytes->at;
 	id_offset = (uint64_t)(ret->body.at - section->base.data);
 	id = wide ? kp_bytes_u64(&ret->body) : kp_bytes_u32(&ret->body);
-	ret->is_cie = id == cie_id;
+	ret->is_cie = id == cie_id && !ret->body.cut;
 	ret->cie_offset = section->is_eh ? id_offset - id : id;
 	return true;
 }
@@ -235,15 +236,19 @@ static int add_cies(struct kp_entries *entries, const struct kp_entry_section *s
 	return r;
 }
 
-int kp_entries_add(struct kp_entries *entries, const struct kp_entry_section *section)
+int kp_entries_add(struct kp_entries *entries, const struct kp_entry_section *added)
 {
-	struct kp_bytes bytes = kp_bytes(section->base.data, section->size);
+	struct kp_entry_section *section = &entries->section[entries->section_count++];
+	struct kp_bytes bytes = kp_bytes(added->base.data, added->size);
 	size_t first_cie = entries->cie_count;
 	struct kp_fde fde = { .cie = NO_CIE };
 	struct entry entry;
 	bool damaged;
-	int r = add_cies(entries, section);
+	int r;
 
+	assert(entries->section_count <= KP_ENTRY_SECTION_MAX);
+	*section = *added;
+	r = add_cies(entries, section);
 	while (r == 0 && next_entry(section, &bytes, &entry, &damaged)) {
 		if (entry.is_cie)
 			continue;

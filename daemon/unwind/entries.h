@@ -36,9 +36,13 @@ struct kp_entry_section {
 	bool open_end; /* its size is not known: it ends with a length of 0 */
 };
 
-/* All entries of a file. */
+#define KP_ENTRY_SECTION_MAX 2
+
+/* All entries of a file. CIEs point to its sections: it stays where it is. */
 struct kp_entries {
 	const struct kp_image *image;
+	struct kp_entry_section section[KP_ENTRY_SECTION_MAX];
+	uint32_t section_count;
 	struct kp_cie *cie;
 	struct kp_fde *fde;
 	size_t cie_count, cie_room, fde_count, fde_room;
@@ -48,8 +52,8 @@ struct kp_entries {
 void kp_entries_deinit(struct kp_entries *entries);
 
 /*
- * Adds those of a section, which must live as long as they. FDEs that make no sense are counted,
- * those of no code in the file (functions that the linker left out) are not even that. 0 or
- * -KP_ENOMEM, without words.
+ * Adds those of a section, whose bytes must live as long as they. FDEs that make no sense are
+ * counted, those of no code in the file (functions that the linker left out) are not even that. 0
+ * or -KP_ENOMEM, without words.
  */
-int kp_entries_add(struct kp_entries *entries, const struct kp_entry_section *section);
+int kp_entries_add(struct kp_entries *entries, const struct kp_entry_section *added);
