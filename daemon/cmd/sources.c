@@ -45,7 +45,7 @@ static void try_task_events(struct kp_err *ret)
 {
 	struct kp_task_events *events = NULL;
 
-	if (kp_task_events_create(&events, ret) == 0)
+	if (kp_task_events_create(false, &events, ret) == 0)
 		ret->code = 0;
 	kp_task_events_destroy(events);
 }

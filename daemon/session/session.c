@@ -224,7 +224,7 @@ static int prepare(struct session *s, struct kp_err *err)
 	if (r < 0)
 		return r;
 	/* Without task events /proc is looked at instead, which is slower to notice. */
-	if (kp_task_events_create(&s->events, NULL) < 0)
+	if (kp_task_events_create(!o->follow, &s->events, NULL) < 0)
 		s->events = NULL;
 	s->plan.rate_mhz = o->rate_mhz;
 	s->plan.depth = o->depth;

@@ -1,96 +1,76 @@
 /*
- * Births, deaths, execs and mappings of a target's tasks from dummy perf events: task_events.h.
- * Daemon, session loop.
+ * What becomes of a target's tasks: task_events.h. Daemon, session loop.
  *
- * perf_event_open(2): PERF_COUNT_SW_DUMMY counts nothing; with task, comm, mmap set the kernel writes
- * records about the thread into a buffer of one page. A FORK record is written for what the watched
- * thread itself creates, so every thread is watched. inherit cannot be used: it has no buffer.
+ * Where it can be, descendants inherit the watch: the events of each added thread (one a CPU, and
+ * one for how long descendants ran) are directed to buffers that all share, one a CPU and one more.
+ * The price is paid at each birth of a thread, by the target, and grows with the number of CPUs; so
+ * with many of them, or where the buffers are refused, each thread is added by itself and has a
+ * buffer of its own.
  */
 #include "daemon/watch/task_events.h"
 
 #include "common/cleanup.h"
+#include "daemon/linux/monotonic.h"
+#include "daemon/watch/task_perf.h"
+#include "daemon/watch/task_watch.h"
+#include "daemon/watch/tid_set.h"
 
 #include <errno.h>
-#include <linux/perf_event.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
+#include <unistd.h>
 
-#define PAGE 4096u
-#define WATCHES_MAX 500 /* each takes a descriptor and two pages of locked memory */
-#define RECORD_MAX 4096u
-
-struct watch {
-	pid_t tid;
-	int fd;
-	struct perf_event_mmap_page *page;
-	bool removed; /* while records are read: freed afterwards */
-};
+#define SHARED_BYTES (64u * 1024u)
+#define WATCHES_MAX 500 /* threads with buffers of their own: two pages of locked memory each */
+#define PASSES_MAX 8
 
 struct kp_task_events {
 	int epoll;
-	struct watch **watch;
+	bool threads_only;
+	struct kp_task_shared shared; /* where descendants are watched */
+	struct kp_task_watch **watch;
 	size_t count, room;
+	struct kp_tid_set watched;
 };
 
-static int open_dummy(pid_t tid)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_DUMMY,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-		.task = 1,
-		.comm = 1,
-		.comm_exec = 1,
-		.mmap = 1,
-		.watermark = 1,
-		.wakeup_watermark = 1,
-	};
+/* ---- buffers ---- */
 
-	return (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+static void drop_shared(struct kp_task_events *events)
+{
+	for (size_t i = 0; i < events->shared.count; i++)
+		kp_task_source_free(events->shared.source[i]);
+	events->shared.count = 0;
 }
 
-static void watch_free(struct watch *watch)
+/* A CPU that is off line has no buffer: no thread runs there. */
+static bool share(struct kp_task_events *events, int cpu)
 {
-	if (watch->page)
-		munmap(watch->page, 2 * PAGE);
-	kp_closep(&watch->fd);
-	free(watch);
+	int fd = kp_task_perf_open(KP_TASK_PERF_BUFFER, 0, cpu, false);
+	struct kp_task_source *source;
+
+	if (fd < 0)
+		return errno == ENODEV;
+	if (kp_task_source_open(events->epoll, fd, SHARED_BYTES, cpu, &source, NULL) < 0)
+		return false;
+	events->shared.source[events->shared.count++] = source;
+	return true;
 }
 
-static void watch_freep(struct watch **watch)
+static void share_buffers(struct kp_task_events *events)
 {
-	if (*watch)
-		watch_free(*watch);
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	bool done = cpus > 0 && cpus <= KP_TASK_CPUS_MAX;
+
+	for (int cpu = 0; done && cpu < cpus; cpu++)
+		done = share(events, cpu);
+	if (done && events->shared.count > 0)
+		done = share(events, events->shared.source[0]->cpu);
+	if (!done || events->shared.count < 2)
+		drop_shared(events);
 }
 
-static int watch_open(pid_t tid, struct watch **ret, struct kp_err *err)
+int kp_task_events_create(bool threads_only, struct kp_task_events **ret, struct kp_err *err)
 {
-	_cleanup_(watch_freep) struct watch *watch = calloc(1, sizeof(*watch));
-	void *page;
-
-	if (!watch)
-		return kp_fail_nomem(err);
-	watch->tid = tid;
-	watch->fd = open_dummy(tid);
-	if (watch->fd < 0)
-		return errno == ESRCH ? kp_fail(err, KP_EGONE, "thread %d is gone", (int)tid)
-				      : kp_fail_errno(err, "perf_event_open(dummy) for thread %d",
-						      (int)tid);
-	page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, watch->fd, 0);
-	if (page == MAP_FAILED)
-		return kp_fail_errno(err, "buffer of a perf event (kernel.perf_event_mlock_kb)");
-	watch->page = page;
-	*ret = kp_take(watch);
-	return 0;
-}
-
-int kp_task_events_create(struct kp_task_events **ret, struct kp_err *err)
-{
-	_cleanup_(kp_closep) int probe = open_dummy(0);
+	_cleanup_(kp_closep) int probe = kp_task_perf_open(KP_TASK_PERF_ONE, 0, -1, false);
 	struct kp_task_events *events;
 
 	if (probe < 0)
@@ -98,24 +78,20 @@ int kp_task_events_create(struct kp_task_events **ret, struct kp_err *err)
 	events = calloc(1, sizeof(*events));
 	if (!events)
 		return kp_fail_nomem(err);
+	events->threads_only = threads_only;
 	events->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (events->epoll < 0) {
 		free(events);
 		return kp_fail_errno(err, "epoll_create");
 	}
+	share_buffers(events);
 	*ret = events;
 	return 0;
 }
 
-void kp_task_events_destroy(struct kp_task_events *events)
+bool kp_task_events_inherits(const struct kp_task_events *events)
 {
-	if (!events)
-		return;
-	for (size_t i = 0; i < events->count; i++)
-		watch_free(events->watch[i]);
-	free(events->watch);
-	close(events->epoll);
-	free(events);
+	return events->shared.count > 0;
 }
 
 int kp_task_events_fd(const struct kp_task_events *events)
@@ -123,18 +99,25 @@ int kp_task_events_fd(const struct kp_task_events *events)
 	return events->epoll;
 }
 
-static bool is_watched(const struct kp_task_events *events, pid_t tid)
+/* ---- watches ---- */
+
+void kp_task_events_destroy(struct kp_task_events *events)
 {
+	if (!events)
+		return;
 	for (size_t i = 0; i < events->count; i++)
-		if (events->watch[i]->tid == tid && !events->watch[i]->removed)
-			return true;
-	return false;
+		kp_task_watch_free(events->watch[i]);
+	free(events->watch);
+	drop_shared(events);
+	kp_tid_set_deinit(&events->watched);
+	close(events->epoll);
+	free(events);
 }
 
 static int reserve(struct kp_task_events *events, struct kp_err *err)
 {
 	size_t room = events->room ? events->room * 2 : 32;
-	struct watch **grown;
+	struct kp_task_watch **grown;
 
 	if (events->count < events->room)
 		return 0;
@@ -146,31 +129,48 @@ static int reserve(struct kp_task_events *events, struct kp_err *err)
 	return 0;
 }
 
+/* The watch that it has inherited may be told of in a record that nobody has read yet. */
+static bool is_just_born(const struct kp_task_events *events, pid_t tid)
+{
+	for (size_t i = 0; i + 1 < events->shared.count; i++) {
+		struct kp_record_ring ring = events->shared.source[i]->ring;
+		struct kp_task_event event;
+
+		kp_record_ring_look(&ring);
+		for (; kp_record_ring_front(&ring, &event); kp_record_ring_take(&ring))
+			if (event.type == KP_TASK_FORK && event.tid == tid)
+				return true;
+	}
+	return false;
+}
+
 int kp_task_events_add(struct kp_task_events *events, pid_t tid, struct kp_err *err)
 {
-	_cleanup_(watch_freep) struct watch *watch = NULL;
-	struct epoll_event readable;
+	bool inherits = kp_task_events_inherits(events);
+	struct kp_task_watch *watch;
 	int r;
 
-	if (is_watched(events, tid))
+	if (kp_tid_set_has(&events->watched, tid) || is_just_born(events, tid))
 		return 0;
-	if (events->count >= WATCHES_MAX)
+	if (!inherits && events->count >= WATCHES_MAX)
 		return KP_TASK_EVENTS_FULL;
 	r = reserve(events, err);
 	if (r < 0)
 		return r;
-	r = watch_open(tid, &watch, err);
-	if (r < 0 || !watch)
-		return r;
-	readable = (struct epoll_event){ .events = EPOLLIN, .data.ptr = watch };
-	if (epoll_ctl(events->epoll, EPOLL_CTL_ADD, watch->fd, &readable) != 0)
-		return kp_fail_errno(err, "epoll_ctl");
-	events->watch[events->count++] = kp_take(watch);
-	return 0;
+	r = inherits ? kp_task_watch_line(tid, &events->shared, events->threads_only, &watch, err)
+		     : kp_task_watch_one(tid, events->epoll, &watch, err);
+	if (r < 0)
+		return errno == EMFILE ? KP_TASK_EVENTS_FULL : r;
+	events->watch[events->count++] = watch;
+	return kp_tid_set_add(&events->watched, tid, err);
 }
 
+/* Closing the events of a thread would close those of its descendants. */
 void kp_task_events_remove(struct kp_task_events *events, pid_t tid)
 {
+	if (kp_task_events_inherits(events))
+		return;
+	kp_tid_set_remove(&events->watched, tid);
 	for (size_t i = 0; i < events->count; i++)
 		if (events->watch[i]->tid == tid)
 			events->watch[i]->removed = true;
@@ -182,108 +182,139 @@ static void sweep(struct kp_task_events *events)
 
 	for (size_t i = 0; i < events->count; i++) {
 		if (events->watch[i]->removed)
-			watch_free(events->watch[i]); /* closing takes it out of the epoll set */
+			kp_task_watch_free(events->watch[i]);
 		else
 			events->watch[kept++] = events->watch[i];
 	}
 	events->count = kept;
 }
 
-/* Layouts of perf_event_open(2), without sample_id_all. */
-struct task_record {
-	struct perf_event_header header;
-	uint32_t pid, parent_pid;
-	uint32_t tid, parent_tid;
-};
-
-struct id_record {
-	struct perf_event_header header;
-	uint32_t pid, tid;
-};
-
-static bool decode(const uint8_t *bytes, struct kp_task_event *ret)
+/* The watch of a thread that has not been seen to end, or NULL. */
+static struct kp_task_watch *find(const struct kp_task_events *events, pid_t tid)
 {
-	struct task_record task;
-	struct id_record id;
-
-	memcpy(&task, bytes, sizeof(task));
-	memcpy(&id, bytes, sizeof(id));
-	*ret = (struct kp_task_event){ .pid = (pid_t)id.pid, .tid = (pid_t)id.tid };
-	switch (task.header.type) {
-	case PERF_RECORD_FORK:
-	case PERF_RECORD_EXIT:
-		*ret = (struct kp_task_event){ task.header.type == PERF_RECORD_FORK ? KP_TASK_FORK
-										    : KP_TASK_EXIT,
-					       (pid_t)task.pid, (pid_t)task.tid,
-					       (pid_t)task.parent_pid, (pid_t)task.parent_tid };
-		return true;
-	case PERF_RECORD_COMM:
-		ret->type =
-			task.header.misc & PERF_RECORD_MISC_COMM_EXEC ? KP_TASK_EXEC : KP_TASK_NAME;
-		return true;
-	case PERF_RECORD_MMAP:
-		ret->type = KP_TASK_MMAP;
-		return true;
-	case PERF_RECORD_LOST:
-		ret->type = KP_TASK_LOST;
-		return true;
-	default:
-		return false;
-	}
+	for (size_t i = 0; i < events->count; i++)
+		if (events->watch[i]->tid == tid && !events->watch[i]->ended)
+			return events->watch[i];
+	return NULL;
 }
 
-/* Bytes at a position of the buffer, which wraps. */
-static void copy_out(const struct watch *watch, uint64_t at, void *to, size_t size)
+bool kp_task_events_ran(const struct kp_task_events *events, pid_t tid, uint64_t *ret_ns)
 {
-	const uint8_t *data = (const uint8_t *)watch->page + PAGE;
+	const struct kp_task_watch *watch = find(events, tid);
 
-	for (size_t i = 0; i < size; i++)
-		((uint8_t *)to)[i] = data[(at + i) % PAGE];
+	return watch && kp_task_watch_ran(watch, ret_ns);
 }
 
-static int read_watch(struct watch *watch, kp_task_event_fn fn, void *ctx, struct kp_err *err)
+/* ---- reading ---- */
+
+/* After its end: how long a thread ran that was added itself. */
+static int tell_ran(struct kp_task_events *events, const struct kp_task_event *exit,
+		    kp_task_event_fn fn, void *ctx, struct kp_err *err)
 {
-	/* Acquire: the kernel's records are written before it moves data_head. */
-	uint64_t head = __atomic_load_n(&watch->page->data_head, __ATOMIC_ACQUIRE);
-	uint64_t tail = watch->page->data_tail;
+	struct kp_task_watch *watch = find(events, exit->tid);
+	struct kp_task_event ran = *exit;
+
+	if (!watch)
+		return 0;
+	watch->ended = true;
+	watch->removed = !kp_task_events_inherits(events);
+	ran.type = KP_TASK_RAN;
+	return kp_task_watch_ran(watch, &ran.ran_ns) ? fn(ctx, &ran, err) : 0;
+}
+
+static int hand_out(struct kp_task_events *events, const struct kp_task_event *event,
+		    kp_task_event_fn fn, void *ctx, struct kp_err *err)
+{
+	bool inherits = kp_task_events_inherits(events);
 	int r = 0;
 
-	while (tail != head && r == 0) {
-		uint8_t bytes[sizeof(struct task_record)] = { 0 };
-		struct perf_event_header header;
+	if (event->type == KP_TASK_FORK && inherits &&
+	    (event->pid == event->parent_pid || !events->threads_only))
+		r = kp_tid_set_add(&events->watched, event->tid, err);
+	if (event->type == KP_TASK_EXIT)
+		kp_tid_set_remove(&events->watched, event->tid);
+	if (r == 0)
+		r = fn(ctx, event, err);
+	if (r == 0 && event->type == KP_TASK_EXIT)
+		r = tell_ran(events, event, fn, ctx, err);
+	return r;
+}
+
+/* A buffer to read, or NULL: shared ones first, then those of threads. */
+static struct kp_task_source *source_at(const struct kp_task_events *events, size_t i)
+{
+	if (i < events->shared.count)
+		return events->shared.source[i];
+	i -= events->shared.count;
+	return i < events->count ? events->watch[i]->source : NULL;
+}
+
+/* The source with the earliest record of all that is not later than that; NULL: none. */
+static struct kp_task_source *earliest(const struct kp_task_events *events, uint64_t until_ns,
+				       struct kp_task_event *ret)
+{
+	struct kp_task_source *found = NULL;
+
+	for (size_t i = 0; i < events->shared.count + events->count; i++) {
+		struct kp_task_source *source = source_at(events, i);
 		struct kp_task_event event;
 
-		copy_out(watch, tail, &header, sizeof(header));
-		if (header.size < sizeof(header)) {
-			tail = head;
-			break;
-		}
-		copy_out(watch, tail, bytes,
-			 header.size < sizeof(bytes) ? header.size : sizeof(bytes));
-		tail += header.size;
-		if (!decode(bytes, &event))
+		if (!source || source->ring.head == source->ring.tail ||
+		    !kp_record_ring_front(&source->ring, &event))
 			continue;
-		if (event.type == KP_TASK_EXIT && event.tid == watch->tid)
-			watch->removed = true;
-		r = fn(ctx, &event, err);
+		if (event.time_ns > until_ns || (found && event.time_ns >= ret->time_ns))
+			continue;
+		found = source;
+		*ret = event;
 	}
-	/* Release: what was read may be overwritten from here on. */
-	__atomic_store_n(&watch->page->data_tail, tail, __ATOMIC_RELEASE);
-	return r;
+	return found;
+}
+
+static bool look(const struct kp_task_events *events)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < events->shared.count + events->count; i++) {
+		struct kp_task_source *source = source_at(events, i);
+
+		any |= source && kp_record_ring_look(&source->ring);
+	}
+	return any;
+}
+
+static void release(const struct kp_task_events *events)
+{
+	for (size_t i = 0; i < events->shared.count + events->count; i++) {
+		struct kp_task_source *source = source_at(events, i);
+
+		if (source)
+			kp_record_ring_release(&source->ring);
+	}
 }
 
 /*
  * All buffers are looked at: that one is readable is forgotten by the kernel as soon as somebody,
- * such as a poll() of the epoll descriptor, has seen it.
+ * such as a poll() of the epoll descriptor, has seen it. While one is looked at, others fill; so a
+ * pass ends at the time at which it began, and there are passes until nothing is left.
  */
 int kp_task_events_read(struct kp_task_events *events, kp_task_event_fn fn, void *ctx,
 			struct kp_err *err)
 {
 	int r = 0;
 
-	/* The callback may add watches, which are then read as well. */
-	for (size_t i = 0; i < events->count && r == 0; i++)
-		r = read_watch(events->watch[i], fn, ctx, err);
+	for (int pass = 0; pass < PASSES_MAX && r == 0; pass++) {
+		uint64_t until_ns = kp_now_ns();
+		struct kp_task_event event;
+		struct kp_task_source *source;
+
+		if (!look(events))
+			break;
+		while (r == 0 && (source = earliest(events, until_ns, &event))) {
+			kp_record_ring_take(&source->ring);
+			r = hand_out(events, &event, fn, ctx, err);
+		}
+		release(events);
+	}
 	sweep(events);
 	return r;
 }
