@@ -67,8 +67,12 @@ __attribute__((noreturn)) static void helper(int socket, kp_helper_fn fn, void *
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
-	/* No page fault and no other program's turn while a thread stands; where that is allowed. */
-	mlockall(MCL_CURRENT);
+	/*
+	 * No page comes from a disk and no other program has its turn while a thread stands; where that
+	 * is allowed. Pages that were never touched stay so: the memories of other targets are mapped
+	 * here too, sparse and large.
+	 */
+	mlockall(MCL_CURRENT | MCL_ONFAULT);
 	sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ .sched_priority = 1 });
 	reply.result = fn(memory, &fd, &reply.err);
 	send_reply(socket, &reply, fd);

@@ -196,8 +196,10 @@ static int start(char *const argv[], const struct kp_launch_hooks *hooks, struct
 	}
 	failure_from = failures[0];
 	launch.child = fork();
-	if (launch.child == 0)
+	if (launch.child == 0) {
+		close(helper_end); /* else it would not see that end shut */
 		child_main(pair[1], failures[1], argv, hooks);
+	}
 	close(pair[1]);
 	close(failures[1]);
 	if (launch.child < 0)

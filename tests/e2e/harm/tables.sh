@@ -104,6 +104,21 @@ is_not_locked() {
 	ends_well "$target" locked
 }
 
+# Attaching to one program must not fill the memory of another.
+stays_empty() {
+	[ "$(id -u)" -eq 0 ] || return 0 # map_files
+	start runner "$KITPROF" run --no-raw --no-flat -o run.folded -- \
+		sh -c 'for i in 1 2 3; do sh -c "sleep 0.2; :"; done; echo ready; exec sleep 1.5'
+	runner=$pid
+	until_true 20 says runner '^ready' || fail "the program does not get on"
+	target=$(cat "/proc/$runner/task/$runner/children")
+	range=$(awk '/memfd:kitprof/ { print $1; exit }' "/proc/${target% }/maps")
+	[ -n "$range" ] || fail "the program has no agent"
+	blocks=$(stat -Lc %b "/proc/${target% }/map_files/$range") || fail "stat"
+	[ "$blocks" -lt 32768 ] || fail "the mapping has $((blocks / 2)) kB in memory"
+	wait "$runner"
+}
+
 dump_is_small() {
 	[ "$(cat /proc/sys/kernel/core_pattern)" = core ] || return 0
 	ulimit -c unlimited
@@ -122,4 +137,5 @@ dump_is_small() {
 costs_nothing
 makes_do_with_less
 is_not_locked
+stays_empty
 dump_is_small
