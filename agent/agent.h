@@ -9,10 +9,19 @@
 #pragma once
 
 #include "proto/shm.h"
+#include "proto/tables.h"
 
-/* The shared head and the ring, at a fixed distance from the code: agent.ld. */
+/* The image, and the shared head and ring at a fixed distance from it: agent.ld. */
+extern const char kp_agent_image[]; /* start of the mapping */
 extern struct kp_shm_head kp_shm;
 extern struct kp_ring kp_shm_ring[]; /* one; without a length, because its cells follow it */
+
+/* The area for tables; only if kp_shm.tables_bytes. */
+static inline const struct kp_tables_directory *kp_agent_tables(void)
+{
+	return (const struct kp_tables_directory *)(const void *)(kp_agent_image +
+								  kp_shm.tables_off);
+}
 
 /*
  * The entries. kp_agent_handler() is the action of the sampling signal (SA_SIGINFO, all signals
@@ -27,6 +36,20 @@ void kp_agent_handler(int sig, struct siginfo *info, void *ucontext);
  */
 uint64_t kp_agent_tick(int sig, struct siginfo *info, void *ucontext);
 _Noreturn void kp_agent_call(void);
+
+/* What a sample is of: as in struct kp_ring_record. */
+struct kp_tick {
+	enum kp_sample_source source;
+	uint32_t origin;
+	uint32_t overrun;
+};
+
+struct kp_regs;
+struct kp_reader;
+
+/* The stack that was interrupted at regs, into the ring; or one more that was dropped. */
+void kp_agent_sample(const struct kp_tick *tick, void *ucontext, const struct kp_regs *regs,
+		     struct kp_reader *reader);
 
 /*
  * Works off at most max mails that are meant for this process. Never waits: a mail that another

@@ -11,6 +11,9 @@
 /* The registers that a walk starts from, of the code that the signal interrupted. */
 void kp_capture_regs(const void *ucontext, struct kp_regs *ret);
 
+/* A kp_leaf_register_fn of common/unwind/cfi.h: any general register of that code. */
+int kp_capture_register(void *ucontext, uint32_t dwarf_number, uint64_t *ret);
+
 /*
  * Makes the handler that runs on this signal frame return through restorer (sa_restorer of its
  * action) instead of through ours. Nothing to do where the kernel returns through its vdso.

@@ -20,6 +20,16 @@ void kp_capture_regs(const void *ucontext, struct kp_regs *ret)
 	ret->ra = mc->regs[30];
 }
 
+int kp_capture_register(void *ucontext, uint32_t dwarf_number, uint64_t *ret)
+{
+	const struct sigcontext *mc = &((const struct ucontext *)ucontext)->uc_mcontext;
+
+	if (dwarf_number > 31)
+		return -1;
+	*ret = dwarf_number == 31 ? mc->sp : mc->regs[dwarf_number];
+	return 0;
+}
+
 void kp_capture_return_through(void *ucontext, uint64_t restorer)
 {
 	(void)ucontext;

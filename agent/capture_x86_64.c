@@ -6,6 +6,8 @@
  */
 #include "agent/capture.h"
 
+#include <stddef.h>
+
 #include <linux/signal.h>
 #include <asm/sigcontext.h>
 #include <asm/ucontext.h>
@@ -18,6 +20,20 @@ void kp_capture_regs(const void *ucontext, struct kp_regs *ret)
 	ret->sp = mc->rsp;
 	ret->fp = mc->rbp;
 	ret->ra = 0;
+}
+
+int kp_capture_register(void *ucontext, uint32_t dwarf_number, uint64_t *ret)
+{
+	/* psABI 3.6.2: rax rdx rcx rbx rsi rdi rbp rsp r8..r15 rip; where struct sigcontext has them. */
+	static const uint8_t place[] = { 13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16 };
+	const struct sigcontext *mc = &((const struct ucontext *)ucontext)->uc_mcontext;
+	const __u64 *words = &mc->r8;
+
+	_Static_assert(offsetof(struct sigcontext, rip) == 16 * 8, "as in the kernel's header");
+	if (dwarf_number >= sizeof(place))
+		return -1;
+	*ret = words[place[dwarf_number]];
+	return 0;
 }
 
 /* struct rt_sigframe (arch/x86/include/asm/sigframe.h): pretcode, then the ucontext. */

@@ -1,6 +1,6 @@
 /*
- * The signal handler: the interrupted stack goes into the ring as raw PCs. It looks nothing up,
- * prints nothing, and waits for nobody.
+ * The signal handler: which signals are samples. What is in one is sample.c's. It prints nothing,
+ * and waits for nobody.
  *
  * Runs in the target's signal handler: on any thread, at any instruction, with all signals
  * blocked, on the alternate stack where there is one (some are small: keep frames small).
@@ -9,7 +9,6 @@
 #include "agent/capture.h"
 #include "agent/reader.h"
 #include "agent/syscall.h"
-#include "common/unwind/walk.h"
 #include "proto/mailbox.h"
 
 #include <linux/signal.h>
@@ -24,12 +23,6 @@
 
 #define HANDLER_LAST_SPECIAL 1 /* SIG_DFL is 0, SIG_IGN 1 */
 
-struct tick {
-	enum kp_sample_source source;
-	uint32_t origin;
-	uint32_t overrun;
-};
-
 static void count(uint64_t *counter)
 {
 	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
@@ -43,7 +36,7 @@ static void count(uint64_t *counter)
  * A POSIX timer's is allocated with the timer and never lost. With timers alone such a signal is
  * somebody's kill() from outside our pid namespace.
  */
-static int identify(const siginfo_t *info, struct tick *ret)
+static int identify(const siginfo_t *info, struct kp_tick *ret)
 {
 	ret->overrun = 0;
 	switch (info->si_code) {
@@ -117,38 +110,6 @@ static int follows_syscall(const struct kp_arch *arch, uint64_t pc, struct kp_re
 	return 1;
 }
 
-/* Frames that a record takes: the head's wish, within what the ring was made for. */
-static uint32_t depth_max(void)
-{
-	uint32_t max = kp_shm.depth < kp_shm_ring->words ? kp_shm.depth : kp_shm_ring->words;
-
-	return max <= KP_DEPTH_MAX ? max : KP_DEPTH_MAX;
-}
-
-static void take_sample(const struct tick *tick, const struct kp_frame_layout *layout,
-			const struct kp_regs *regs, struct kp_reader *reader)
-{
-	struct kp_ring_record *record;
-	enum kp_walk_end end;
-	uint64_t ticket;
-	uint32_t depth;
-
-	record = kp_ring_claim(kp_shm_ring, &ticket);
-	if (!record)
-		return;
-	end = kp_fp_walk(layout, *regs, kp_reader_word, reader, record->pc, depth_max(), &depth);
-	record->origin = tick->origin;
-	record->overrun = tick->overrun;
-	record->depth = (uint16_t)depth;
-	record->source = (uint8_t)tick->source;
-	record->walk_end = (uint8_t)end;
-	record->how = KP_HOW_FP;
-	kp_ring_publish(kp_shm_ring, ticket);
-
-	if (!kp_walk_is_whole(end) && end != KP_WALK_DEPTH)
-		count(&kp_shm.bad_frames);
-}
-
 /*
  * A signal that is not ours: the target's own handler takes it where there is one (Go's), and
  * returns as if we had not been there: past our code, which may be unmapped by then.
@@ -169,7 +130,7 @@ uint64_t kp_agent_tick(int sig, struct siginfo *info, void *ucontext)
 	const struct kp_arch *arch = kp_capture_arch();
 	struct kp_reader reader = { 0 };
 	struct kp_regs regs;
-	struct tick tick;
+	struct kp_tick tick;
 
 	(void)sig;
 	/* Acquire: pairs with the daemon's release of on; the head and the ring are made. */
@@ -190,6 +151,6 @@ uint64_t kp_agent_tick(int sig, struct siginfo *info, void *ucontext)
 		count(&kp_shm.user_ticks);
 		return 0;
 	}
-	take_sample(&tick, &arch->frame, &regs, &reader);
+	kp_agent_sample(&tick, ucontext, &regs, &reader);
 	return 0;
 }

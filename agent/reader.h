@@ -15,7 +15,7 @@
 
 /* Zeroed: nothing is known to be readable. */
 struct kp_reader {
-	uint64_t page; /* the page that was probed last and is readable; 0: none */
+	uint64_t page[2]; /* that were probed last and are readable, the latest first; 0: none */
 };
 
 /*
@@ -29,19 +29,27 @@ static inline int kp_reader_probe(uint64_t addr)
 	return kp_syscall(__NR_rt_sigprocmask, 0, (long)addr, 0, 8) == 0;
 }
 
+/* Whether there is memory at addr. Two pages are remembered: a stack's, and that of some code. */
+static inline int kp_reader_has(struct kp_reader *reader, uint64_t addr)
+{
+	uint64_t page = addr & ~(KP_READER_PAGE - 1);
+
+	if (!page)
+		return 0;
+	if (page == reader->page[0] || page == reader->page[1])
+		return 1;
+	if (!kp_reader_probe(addr & ~UINT64_C(7)))
+		return 0;
+	reader->page[1] = reader->page[0];
+	reader->page[0] = page;
+	return 1;
+}
+
 /* A kp_read_word_fn; ctx is a struct kp_reader. */
 static inline int kp_reader_word(void *ctx, uint64_t addr, uint64_t *ret)
 {
-	struct kp_reader *reader = ctx;
-	uint64_t page = addr & ~(KP_READER_PAGE - 1);
-
-	if (addr % sizeof(uint64_t) || !page)
+	if (addr % sizeof(uint64_t) || !kp_reader_has(ctx, addr))
 		return -1;
-	if (page != reader->page) {
-		if (!kp_reader_probe(addr))
-			return -1;
-		reader->page = page;
-	}
 	*ret = *(const volatile uint64_t *)(uintptr_t)addr;
 	return 0;
 }

@@ -16,7 +16,7 @@
  */
 #include "proto/ring.h"
 
-#include "common/unwind/fp.h"
+#include "common/unwind/walk.h"
 
 /*
  * Every access to shared memory goes through these, so that the model test (tests/unit/proto)
@@ -162,9 +162,17 @@ static struct kp_ring_cell *reader_cell(const struct kp_ring_reader *reader, uin
 	return cell_at(reader->ring, reader->cell_bytes, ticket & (reader->cell_count - 1));
 }
 
+/* A slice has its head at least, a stack that was walked no more than frames that are written. */
+static int has_sane_depth(const struct kp_ring_record *record)
+{
+	if (record->how & KP_HOW_SLICE)
+		return record->depth >= KP_SLICE_HEAD_WORDS;
+	return record->depth >= 1 && record->depth <= KP_DEPTH_MAX;
+}
+
 static int is_sane(const struct kp_ring_reader *reader, const struct kp_ring_record *record)
 {
-	return record->depth >= 1 && record->depth <= reader->words &&
+	return record->depth <= reader->words && has_sane_depth(record) &&
 	       record->source >= KP_SOURCE_TIMER && record->source <= KP_SOURCE_EVENT &&
 	       record->walk_end < KP_WALK_END_COUNT;
 }

@@ -20,7 +20,7 @@
 #define KP_RING_MAGIC UINT32_C(0x676e724b) /* "Krng" */
 #define KP_RING_CELL_ALIGN 64u
 #define KP_DEPTH_MAX 256u /* frames of a stack at most */
-#define KP_RING_WORDS_MAX 8256u /* words in a record at most: copies of stacks have so many */
+#define KP_RING_WORDS_MAX 8256u /* words in a record at most, that of a slice */
 
 /* What sent the signal. Stored in records; the numbers stay. */
 enum kp_sample_source {
@@ -33,17 +33,31 @@ enum kp_sample_source {
 	KP_SOURCE_LAST = KP_SOURCE_WAIT,
 };
 
-/* One sample as the handler writes it: raw PCs, nothing looked up. */
+/* One sample as the handler writes it: raw PCs, or the stack that the daemon shall walk. */
 struct kp_ring_record {
 	uint32_t origin; /* see enum kp_sample_source */
 	uint32_t overrun; /* expirations of the timer that no signal was sent for */
-	uint16_t depth; /* number of pc[], 1..KP_DEPTH_MAX */
+	uint16_t depth; /* number of pc[], 1..KP_DEPTH_MAX; of a slice, of its words */
 	uint8_t source; /* enum kp_sample_source */
 	uint8_t walk_end; /* enum kp_walk_end of common/unwind/fp.h */
 	uint32_t how; /* set of enum kp_walk_how of common/unwind/walk.h */
-	uint64_t pc[]; /* leaf first; callers are return addresses */
+	uint64_t pc[]; /* leaf first; callers are return addresses. Or a struct kp_ring_slice */
 };
 _Static_assert(sizeof(struct kp_ring_record) == 16, "layout is shared with the target");
+
+/*
+ * What a record with KP_HOW_SLICE has in pc[], depth words of it: no PCs but the registers and the
+ * upper end of the stack, to be walked by the daemon. KP_HOW_CUT beside it: the stack went on, but
+ * no more of it was asked for.
+ */
+#define KP_SLICE_REGS 32u
+struct kp_ring_slice {
+	uint64_t pc, sp, fp, ra; /* as struct kp_regs of common/unwind/fp.h */
+	uint64_t reg[KP_SLICE_REGS]; /* general registers by their DWARF numbers; 0: no such one */
+	uint64_t stack[]; /* from sp & ~7 upwards */
+};
+#define KP_SLICE_HEAD_WORDS 36u
+_Static_assert(sizeof(struct kp_ring_slice) == KP_SLICE_HEAD_WORDS * 8, "shared with the target");
 
 struct kp_ring_cell {
 	uint64_t state; /* atomic; ring.c */

@@ -104,7 +104,7 @@ struct kp_shm_head {
 	uint64_t base; /* address of the mapping in the target */
 	uint64_t bytes; /* its size, tables included */
 	uint32_t unwind; /* enum kp_unwind_mode */
-	uint32_t slice_bytes; /* of the stack that a slice has at most */
+	uint32_t slice_bytes; /* of the stack in a slice at most; KP_UNWIND_SLICE only */
 	uint64_t tables_off; /* of the area for tables from the start of the mapping */
 	uint64_t tables_bytes; /* of it; 0: none */
 	struct kp_sigaction saved; /* the target's own action for the signal, to be restored */

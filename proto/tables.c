@@ -129,3 +129,33 @@ int kp_tables_find(const struct kp_tables_directory *directory, uint64_t area_by
 	}
 	return -1;
 }
+
+static int look_up(struct kp_tables_lookup *lookup, uint64_t pc)
+{
+	struct kp_tables_module *module = &lookup->module;
+
+	if (kp_tables_find(lookup->directory, lookup->area_bytes, pc, module) == 0 &&
+	    kp_table_open(&lookup->table, (const char *)lookup->directory + module->table_off,
+			  module->table_bytes, lookup->machine) == 0)
+		return 0;
+	module->start = module->end = 0; /* it was written to */
+	return -1;
+}
+
+int kp_tables_find_rule(void *ctx, uint64_t pc, struct kp_table_rule *ret)
+{
+	struct kp_tables_lookup *lookup = ctx;
+	const struct kp_tables_module *module = &lookup->module;
+	/*
+	 * Acquire: before the look at the directory. If that is replaced in between, the module is
+	 * taken for older than it is, and looked up once more.
+	 */
+	uint64_t seq = __atomic_load_n(&lookup->directory->seq, __ATOMIC_ACQUIRE);
+
+	if (pc < module->start || pc >= module->end || seq != lookup->seq) {
+		if (look_up(lookup, pc) < 0)
+			return -1;
+		lookup->seq = seq;
+	}
+	return kp_table_find(&lookup->table, pc - module->start + module->address, ret);
+}

@@ -13,6 +13,8 @@
  */
 #pragma once
 
+#include "common/unwind/table.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,8 +36,7 @@ struct kp_tables_directory {
 };
 
 /* Bytes at the start of the area that the directory has for itself; tables follow. */
-#define KP_TABLES_DIRECTORY_BYTES                                                                  \
-	((sizeof(struct kp_tables_directory) + 4095) & ~(size_t)4095)
+#define KP_TABLES_DIRECTORY_BYTES ((sizeof(struct kp_tables_directory) + 4095) & ~(size_t)4095)
 
 /*
  * Daemon: publishes these modules, ascending by start and not overlapping; more than
@@ -50,3 +51,31 @@ void kp_tables_publish(struct kp_tables_directory *directory,
  */
 int kp_tables_find(const struct kp_tables_directory *directory, uint64_t area_bytes, uint64_t pc,
 		   struct kp_tables_module *ret);
+
+/*
+ * Reader: rules for the code of a whole process. It remembers the module that it found last, since
+ * frames of one library follow each other.
+ */
+struct kp_tables_lookup {
+	const struct kp_tables_directory *directory; /* at the start of the area */
+	uint64_t area_bytes;
+	uint16_t machine; /* e_machine */
+	uint64_t seq; /* of the directory that the module is from */
+	struct kp_tables_module module; /* empty: none yet */
+	struct kp_table table; /* of the module */
+};
+
+/* Field by field: what is not said is not written to, by a memset() that is not there. */
+static inline void kp_tables_lookup_init(struct kp_tables_lookup *lookup,
+					 const struct kp_tables_directory *directory,
+					 uint64_t area_bytes, uint16_t machine)
+{
+	lookup->directory = directory;
+	lookup->area_bytes = area_bytes;
+	lookup->machine = machine;
+	lookup->seq = 0;
+	lookup->module.start = lookup->module.end = 0;
+}
+
+/* A kp_find_rule_fn of common/unwind/walk.h; ctx: a struct kp_tables_lookup. */
+int kp_tables_find_rule(void *ctx, uint64_t pc, struct kp_table_rule *ret);

@@ -21,6 +21,12 @@
 #define REG_OF_PC(mc) ((mc).gregs[REG_RIP])
 #define REG_OF_SP(mc) ((mc).gregs[REG_RSP])
 #define REG_OF_FP(mc) ((mc).gregs[REG_RBP])
+#define REGISTERS 16
+static const uint8_t register_place[REGISTERS] = {
+	REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
+	REG_R8,	 REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
+};
+#define REGISTER(mc, n) ((mc).gregs[register_place[n]])
 #define JUMP(sp, entry)                                                                            \
 	__asm__ volatile("mov %0, %%rsp\n\tjmp *%1" ::"r"(sp), "r"(entry) : "memory")
 #elif defined(__aarch64__)
@@ -28,16 +34,23 @@
 #define REG_OF_PC(mc) ((mc).pc)
 #define REG_OF_SP(mc) ((mc).sp)
 #define REG_OF_FP(mc) ((mc).regs[29])
+#define REGISTERS 32
+#define REGISTER(mc, n) (*((n) == 31 ? &(mc).sp : &(mc).regs[n]))
 #define JUMP(sp, entry) __asm__ volatile("mov sp, %0\n\tbr %1" ::"r"(sp), "r"(entry) : "memory")
 #else
 #define MY_ARCH kp_arch_riscv64
 #define REG_OF_PC(mc) ((mc).__gregs[REG_PC])
 #define REG_OF_SP(mc) ((mc).__gregs[REG_SP])
 #define REG_OF_FP(mc) ((mc).__gregs[REG_S0])
+#define REGISTERS 32
+#define REGISTER(mc, n) (*((n) ? &(mc).__gregs[n] : &nowhere)) /* x0 is no register to write to */
+static unsigned long nowhere;
 #define JUMP(sp, entry) __asm__ volatile("mv sp, %0\n\tjr %1" ::"r"(sp), "r"(entry) : "memory")
 #endif
 
 #define SA_RESTORER_FLAG UINT64_C(0x04000000)
+
+const uint32_t RIG_REGISTERS = REGISTERS;
 
 static void die(const char *what)
 {
@@ -154,7 +167,13 @@ static void install_image(const struct rig *rig)
 
 void rig_open(struct rig *rig, uint32_t cell_count, uint32_t depth)
 {
-	size_t bytes = (size_t)kp_shm_tables_off(cell_count, depth);
+	rig_open_with(rig, cell_count, depth, 0);
+}
+
+void rig_open_with(struct rig *rig, uint32_t cell_count, uint32_t words, uint64_t tables_bytes)
+{
+	size_t tables_off = (size_t)kp_shm_tables_off(cell_count, words);
+	size_t bytes = tables_off + (size_t)tables_bytes;
 	int fd = memfd_create(KP_SHM_NAME, MFD_CLOEXEC);
 	char *outside;
 
@@ -164,13 +183,19 @@ void rig_open(struct rig *rig, uint32_t cell_count, uint32_t depth)
 	outside = map(NULL, bytes, PROT_READ | PROT_WRITE, 0, fd);
 	rig->code = map(NULL, bytes, PROT_READ | PROT_WRITE, 0, fd);
 	map(rig->code, KP_SHM_CODE_BYTES, PROT_READ | PROT_EXEC, MAP_FIXED, fd);
+	if (tables_bytes && mprotect(rig->code + tables_off, (size_t)tables_bytes, PROT_READ))
+		die("mprotect");
 	close(fd);
 
 	rig->head = (struct kp_shm_head *)(void *)(outside + KP_SHM_HEAD_OFFSET);
 	rig->ring = (struct kp_ring *)(void *)(outside + KP_SHM_RING_OFFSET);
-	kp_ring_format(rig->ring, cell_count, depth, UINT64_MAX);
-	kp_ring_reader_init(&rig->reader, rig->ring, cell_count, depth);
-	fill_head(rig->head, depth);
+	rig->tables = tables_bytes ? (uint8_t *)outside + tables_off : NULL;
+	rig->tables_bytes = tables_bytes;
+	kp_ring_format(rig->ring, cell_count, words, UINT64_MAX);
+	kp_ring_reader_init(&rig->reader, rig->ring, cell_count, words);
+	fill_head(rig->head, words < KP_DEPTH_MAX ? words : KP_DEPTH_MAX);
+	rig->head->tables_off = tables_off;
+	rig->head->tables_bytes = tables_bytes;
 
 	image_handler = (handler_fn)(uintptr_t)(rig->code + rig_header(rig)->handler_off);
 	rig_install(rig);
@@ -191,7 +216,7 @@ void rig_enter_handler(siginfo_t *info, void *ucontext)
 
 const struct kp_ring_record *rig_read(struct rig *rig)
 {
-	static uint64_t space[2 + KP_DEPTH_MAX];
+	static uint64_t space[2 + KP_RING_WORDS_MAX];
 	struct kp_ring_record *record = (struct kp_ring_record *)(void *)space;
 
 	return kp_ring_read(&rig->reader, record, 0) == KP_RING_RECORD ? record : NULL;
@@ -331,23 +356,42 @@ void rig_burn(uint32_t frames, bool (*done)(void *arg), void *arg)
 	rig_outer_code(&shot, frames);
 }
 
-void rig_call_handler(struct rig *rig, const siginfo_t *info, const struct kp_regs *regs)
+static void call_handler(const siginfo_t *info, ucontext_t *context)
 {
 	siginfo_t copy = *info;
-	ucontext_t context;
 	sigset_t all, before;
+
+	/* As under sa_mask ~0: the probe of the reader counts on it. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	image_handler(RIG_SIGNAL, &copy, context);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void rig_call_handler(struct rig *rig, const siginfo_t *info, const struct kp_regs *regs)
+{
+	ucontext_t context;
 
 	(void)rig;
 	memset(&context, 0, sizeof(context));
 	REG_OF_PC(context.uc_mcontext) = (__typeof__(REG_OF_PC(context.uc_mcontext)))regs->pc;
 	REG_OF_SP(context.uc_mcontext) = (__typeof__(REG_OF_SP(context.uc_mcontext)))regs->sp;
 	REG_OF_FP(context.uc_mcontext) = (__typeof__(REG_OF_FP(context.uc_mcontext)))regs->fp;
+	call_handler(info, &context);
+}
 
-	/* As under sa_mask ~0: the probe of the reader counts on it. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	image_handler(RIG_SIGNAL, &copy, &context);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+void rig_call_handler_with(struct rig *rig, const siginfo_t *info, uint64_t pc,
+			   const uint64_t registers[32])
+{
+	ucontext_t context;
+
+	(void)rig;
+	memset(&context, 0, sizeof(context));
+	for (uint32_t i = 0; i < REGISTERS; i++)
+		REGISTER(context.uc_mcontext, i) =
+			(__typeof__(REGISTER(context.uc_mcontext, i)))registers[i];
+	REG_OF_PC(context.uc_mcontext) = (__typeof__(REG_OF_PC(context.uc_mcontext)))pc;
+	call_handler(info, &context);
 }
 
 /* ---- mail ---- */

@@ -9,6 +9,7 @@
 
 #include "common/unwind/fp.h"
 #include "proto/shm.h"
+#include "proto/tables.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -21,10 +22,15 @@ struct rig {
 	struct kp_shm_head *head; /* as the daemon sees it */
 	struct kp_ring *ring;
 	struct kp_ring_reader reader;
+	uint8_t *tables; /* the area for tables, as the daemon sees it; NULL: none */
+	uint64_t tables_bytes;
 };
 
 /* Maps the image, formats the ring, installs the handler, switches on. Exits if it cannot. */
 void rig_open(struct rig *rig, uint32_t cell_count, uint32_t depth);
+
+/* The same with room for words in a record, and an area for tables. */
+void rig_open_with(struct rig *rig, uint32_t cell_count, uint32_t words, uint64_t tables_bytes);
 
 /* The handler of the image as the signal's action (again). */
 void rig_install(const struct rig *rig);
@@ -53,6 +59,11 @@ void rig_signal(struct rig *rig, const siginfo_t *info, uint32_t frames);
 
 /* The handler called as a function, with registers made up. */
 void rig_call_handler(struct rig *rig, const siginfo_t *info, const struct kp_regs *regs);
+
+/* The same with all general registers, by their DWARF numbers, beside pc; there are RIG_REGISTERS. */
+void rig_call_handler_with(struct rig *rig, const siginfo_t *info, uint64_t pc,
+			   const uint64_t registers[32]);
+extern const uint32_t RIG_REGISTERS;
 
 /* The next record, or NULL. Valid until the next call. */
 const struct kp_ring_record *rig_read(struct rig *rig);

@@ -5,7 +5,7 @@
  */
 #include "tests/support/test.h"
 
-#include "common/unwind/fp.h"
+#include "common/unwind/walk.h"
 #include "proto/ring.h"
 
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 
 #define CELLS 4u
 #define DEPTH 3u
+#define HOW(origin) (((origin) + 2) * 256) /* no slice */
 
 enum { WRITING = 1, FULL = 2, RETIRED = 3 };
 
@@ -55,7 +56,7 @@ static void fill(struct kp_ring_record *record, uint32_t origin)
 	record->depth = DEPTH;
 	record->source = KP_SOURCE_TIMER;
 	record->walk_end = KP_WALK_ROOT;
-	record->how = origin + 2;
+	record->how = HOW(origin);
 	for (uint32_t i = 0; i < DEPTH; i++)
 		record->pc[i] = origin * UINT64_C(1000) + i;
 }
@@ -82,7 +83,7 @@ static void expect(struct fixture *f, uint32_t origin, int give_up)
 	cr_assert_eq(f->got.record.depth, DEPTH);
 	cr_assert_eq(f->got.record.source, KP_SOURCE_TIMER);
 	cr_assert_eq(f->got.record.walk_end, KP_WALK_ROOT);
-	cr_assert_eq(f->got.record.how, origin + 2);
+	cr_assert_eq(f->got.record.how, HOW(origin));
 	for (uint32_t i = 0; i < DEPTH; i++)
 		cr_assert_eq(f->got.record.pc[i], origin * UINT64_C(1000) + i);
 }
@@ -335,6 +336,46 @@ Test(ring, counts_records_that_make_no_sense)
 	cr_assert(put(&f, 9));
 	expect(&f, 9, 0);
 	expect_counts(&f, (struct kp_ring_counts){ .kept = 1, .bad = 5 });
+	tear_down(&f);
+}
+
+#define WORDS (KP_DEPTH_MAX + KP_SLICE_HEAD_WORDS)
+
+/* Whether a record of that depth is taken for one, in a ring whose cells are long enough. */
+static bool is_taken(struct fixture *f, uint32_t depth, uint32_t how)
+{
+	static uint64_t room[2 + WORDS];
+	struct kp_ring_record *got = (struct kp_ring_record *)(void *)room, *record;
+	uint64_t ticket, bad = f->reader.bad;
+
+	record = kp_ring_claim(f->ring, &ticket);
+	cr_assert_not_null(record);
+	fill(record, 0);
+	record->depth = (uint16_t)depth;
+	record->how = how;
+	kp_ring_publish(f->ring, ticket);
+	if (kp_ring_read(&f->reader, got, 0) == KP_RING_RECORD)
+		return got->depth == depth && got->how == how;
+	cr_assert_eq(f->reader.bad, bad + 1);
+	return false;
+}
+
+Test(ring, slices_may_be_longer_than_stacks_that_were_walked)
+{
+	size_t bytes = kp_ring_bytes(CELLS, WORDS);
+	struct fixture f = { .ring = aligned_alloc(KP_RING_CELL_ALIGN, (bytes + 63) / 64 * 64) };
+
+	cr_assert_not_null(f.ring);
+	memset(f.ring, 0, bytes);
+	kp_ring_format(f.ring, CELLS, WORDS, 100);
+	kp_ring_reader_init(&f.reader, f.ring, CELLS, WORDS);
+	cr_assert(is_taken(&f, KP_DEPTH_MAX, KP_HOW_FP));
+	cr_assert_not(is_taken(&f, KP_DEPTH_MAX + 1, KP_HOW_FP));
+	cr_assert(is_taken(&f, KP_DEPTH_MAX + 1, KP_HOW_SLICE));
+	cr_assert(is_taken(&f, WORDS, KP_HOW_SLICE | KP_HOW_CUT));
+	cr_assert_not(is_taken(&f, WORDS + 1, KP_HOW_SLICE));
+	cr_assert(is_taken(&f, KP_SLICE_HEAD_WORDS, KP_HOW_SLICE));
+	cr_assert_not(is_taken(&f, KP_SLICE_HEAD_WORDS - 1, KP_HOW_SLICE));
 	tear_down(&f);
 }
 

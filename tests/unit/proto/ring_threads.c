@@ -36,7 +36,7 @@ static void fill(struct kp_ring_record *record, uint32_t writer, uint32_t sample
 	record->depth = (uint16_t)(1 + sample % DEPTH);
 	record->source = KP_SOURCE_EVENT;
 	record->walk_end = KP_WALK_ROOT;
-	record->how = writer ^ sample;
+	record->how = (writer ^ sample) << 8; /* no slice */
 	for (uint32_t i = 0; i < record->depth; i++)
 		record->pc[i] = word(writer, sample, i);
 }
@@ -74,7 +74,7 @@ static void deliver(const struct kp_ring_record *record)
 {
 	uint32_t writer = record->origin, sample = record->overrun;
 
-	if (writer >= WRITERS || sample >= SAMPLES || record->how != (writer ^ sample) ||
+	if (writer >= WRITERS || sample >= SAMPLES || record->how != (writer ^ sample) << 8 ||
 	    record->depth != 1 + sample % DEPTH)
 		die("torn", record);
 	for (uint32_t i = 0; i < record->depth; i++)
