@@ -26,28 +26,25 @@ static enum kp_walk_end load(const struct kp_cfi_step *step, uint64_t addr, uint
 }
 
 /* All registers, as the kernel has kept them. */
-static enum kp_walk_end leave_signal(const struct kp_cfi_step *step, struct kp_regs *regs)
+static enum kp_walk_end leave_signal(const struct kp_cfi_step *step, uint64_t sp,
+				     struct kp_regs *ret)
 {
 	const struct kp_signal_frame *frame = &step->arch->signal;
-	struct kp_regs kept = { .ra = 0 };
 	enum kp_walk_end end;
 
-	end = load(step, regs->sp + frame->pc_off, &kept.pc);
+	end = load(step, sp + frame->pc_off, &ret->pc);
 	if (end == KP_WALK_ON)
-		end = load(step, regs->sp + frame->sp_off, &kept.sp);
+		end = load(step, sp + frame->sp_off, &ret->sp);
 	if (end == KP_WALK_ON)
-		end = load(step, regs->sp + frame->fp_off, &kept.fp);
+		end = load(step, sp + frame->fp_off, &ret->fp);
 	if (end == KP_WALK_ON && frame->ra_off)
-		end = load(step, regs->sp + frame->ra_off, &kept.ra);
+		end = load(step, sp + frame->ra_off, &ret->ra);
 	if (end != KP_WALK_ON)
 		return end;
 
 	/* 0 as well: a call of a null pointer is no outermost frame. The last: pc + 1 is written. */
-	kept.pc &= step->arch->frame.code_mask;
-	if (kept.pc < KP_CODE_MIN || kept.pc == UINT64_MAX)
-		return KP_WALK_BAD_PC;
-	*regs = kept;
-	return KP_WALK_ON;
+	ret->pc &= step->arch->frame.code_mask;
+	return ret->pc < KP_CODE_MIN || ret->pc == UINT64_MAX ? KP_WALK_BAD_PC : KP_WALK_ON;
 }
 
 static enum kp_walk_end find_cfa(const struct kp_cfi_step *step, const struct kp_table_rule *rule,
@@ -117,43 +114,48 @@ static enum kp_walk_end load_saved(const struct kp_cfi_step *step, uint8_t kind,
 	}
 }
 
+static enum kp_walk_end leave_call(const struct kp_cfi_step *step, const struct kp_table_rule *rule,
+				   const struct kp_regs *regs, struct kp_regs *ret)
+{
+	int in_link_register = rule->ra == KP_REG_SAME;
+	enum kp_walk_end end;
+
+	end = find_cfa(step, rule, regs, &ret->sp);
+	if (end == KP_WALK_ON)
+		end = check_cfa(ret->sp, regs->sp, in_link_register);
+	if (end != KP_WALK_ON)
+		return end;
+
+	ret->pc = regs->ra;
+	if (in_link_register)
+		end = ret->pc ? KP_WALK_ON : KP_WALK_NO_RULE;
+	else
+		end = load_saved(step, rule->ra, rule->ra_off, regs, ret->sp, &ret->pc);
+	if (end != KP_WALK_ON)
+		return end;
+	ret->pc &= step->arch->frame.code_mask;
+	if (!ret->pc)
+		return KP_WALK_ZERO_PC;
+	if (ret->pc < KP_CODE_MIN)
+		return KP_WALK_BAD_PC;
+
+	ret->fp = rule->fp == KP_REG_UNDEFINED ? KP_FP_LOST : regs->fp;
+	if (rule->fp != KP_REG_UNDEFINED && rule->fp != KP_REG_SAME)
+		end = load_saved(step, rule->fp, rule->fp_off, regs, ret->sp, &ret->fp);
+	return end;
+}
+
 enum kp_walk_end kp_cfi_step(const struct kp_cfi_step *step, const struct kp_table_rule *rule,
 			     struct kp_regs *regs)
 {
-	int in_link_register = rule->ra == KP_REG_SAME;
-	uint64_t return_address = regs->ra, fp = regs->fp, cfa = 0;
+	struct kp_regs caller = { .ra = 0 };
 	enum kp_walk_end end;
 
 	if (rule->cfa == KP_CFA_SIGNAL)
-		return leave_signal(step, regs);
-	end = find_cfa(step, rule, regs, &cfa);
-	if (end == KP_WALK_ON)
-		end = check_cfa(cfa, regs->sp, in_link_register);
-	if (end != KP_WALK_ON)
-		return end;
-
-	if (in_link_register)
-		end = return_address ? KP_WALK_ON : KP_WALK_NO_RULE;
+		end = leave_signal(step, regs->sp, &caller);
 	else
-		end = load_saved(step, rule->ra, rule->ra_off, regs, cfa, &return_address);
-	if (end != KP_WALK_ON)
-		return end;
-	return_address &= step->arch->frame.code_mask;
-	if (!return_address)
-		return KP_WALK_ZERO_PC;
-	if (return_address < KP_CODE_MIN)
-		return KP_WALK_BAD_PC;
-
-	if (rule->fp == KP_REG_UNDEFINED)
-		fp = KP_FP_LOST;
-	else if (rule->fp != KP_REG_SAME)
-		end = load_saved(step, rule->fp, rule->fp_off, regs, cfa, &fp);
-	if (end != KP_WALK_ON)
-		return end;
-
-	regs->pc = return_address;
-	regs->sp = cfa;
-	regs->fp = fp;
-	regs->ra = 0;
-	return KP_WALK_ON;
+		end = leave_call(step, rule, regs, &caller);
+	if (end == KP_WALK_ON)
+		*regs = caller;
+	return end;
 }

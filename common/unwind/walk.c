@@ -16,12 +16,12 @@
 
 /* Where a walk has come to. */
 struct place {
-	struct kp_regs regs;
-	uint32_t how; /* enum kp_walk_how */
-	uint32_t signals; /* signal frames so far */
-	int first; /* the interrupted thread's own registers */
-	int interrupted; /* pc is an instruction, not a return address; ra is known */
-	int sp_is_known; /* else it is only a lower bound */
+	struct kp_regs *regs;
+	uint8_t how; /* enum kp_walk_how */
+	uint8_t signals; /* signal frames so far */
+	uint8_t first; /* the interrupted thread's own registers */
+	uint8_t interrupted; /* pc is an instruction, not a return address; ra is known */
+	uint8_t sp_is_known; /* else it is only a lower bound */
 };
 
 /* Inline, like the others here, to spare the handler stack frames. */
@@ -38,7 +38,7 @@ static inline __attribute__((always_inline)) enum kp_walk_end step_by_fp(const s
 									 struct place *place)
 {
 	const struct kp_frame_layout *layout = &walk->arch->frame;
-	enum kp_walk_end end = kp_fp_step(layout, &place->regs, place->interrupted, walk->read_word,
+	enum kp_walk_end end = kp_fp_step(layout, place->regs, place->interrupted, walk->read_word,
 					  walk->read_ctx);
 
 	if (end == KP_WALK_ON || kp_walk_is_whole(end))
@@ -62,7 +62,7 @@ step_by_rule(const struct kp_walk *walk, struct place *place, const struct kp_ta
 
 	if (signal && place->signals++ == SIGNALS_MAX)
 		return KP_WALK_NOT_ADVANCING;
-	end = kp_cfi_step(&step, rule, &place->regs);
+	end = kp_cfi_step(&step, rule, place->regs);
 	if (end == KP_WALK_ON || kp_walk_is_whole(end))
 		arrive(place, signal ? how | KP_HOW_SIGNAL : how, signal, 1);
 	return end;
@@ -72,18 +72,18 @@ step_by_rule(const struct kp_walk *walk, struct place *place, const struct kp_ta
  * Whether the code at pc is a signal's restorer that has no rule: musl's, Go's, aarch64's vdso. The
  * look at uc_link spares almost every other frame the one at its code, which is on another page.
  */
-static inline __attribute__((always_inline)) int is_restorer(const struct kp_walk *walk,
-							     const struct place *place)
+static __attribute__((noinline)) int is_restorer(const struct kp_walk *walk,
+						 const struct place *place)
 {
 	const struct kp_signal_frame *frame = &walk->arch->signal;
-	uint64_t link_addr = place->regs.sp + frame->link_off;
+	uint64_t link_addr = place->regs->sp + frame->link_off;
 	uint64_t word = 1;
 
 	if (!place->sp_is_known || link_addr % 8 ||
 	    walk->read_word(walk->read_ctx, link_addr, &word) || word)
 		return 0;
 	for (uint32_t i = 0; i < frame->restorer_size; i++) {
-		uint64_t addr = place->regs.pc + i;
+		uint64_t addr = place->regs->pc + i;
 
 		if ((!i || addr % 8 == 0) &&
 		    walk->read_word(walk->read_ctx, addr & ~UINT64_C(7), &word))
@@ -103,30 +103,32 @@ static int needs_sp(const struct kp_table_rule *rule)
 static inline __attribute__((always_inline)) enum kp_walk_end step(const struct kp_walk *walk,
 								   struct place *place)
 {
-	static const struct kp_table_rule signal_rule = { .cfa = KP_CFA_SIGNAL };
 	struct kp_table_rule rule;
+	uint32_t how = KP_HOW_TABLE;
 	int has_table;
 
 	if (walk->mode == KP_UNWIND_FP)
 		return step_by_fp(walk, place);
-	has_table =
-		walk->find_rule &&
-		walk->find_rule(walk->find_ctx, place->regs.pc - !place->interrupted, &rule) == 0;
-	if (has_table && rule.cfa != KP_CFA_GAP) {
-		/* Without sp a rule is of no use; this CPU's frame pointers brought us here. */
-		if (place->sp_is_known || !needs_sp(&rule))
-			return step_by_rule(walk, place, &rule, KP_HOW_TABLE);
-	} else if (is_restorer(walk, place)) {
-		return step_by_rule(walk, place, &signal_rule, 0);
+	has_table = walk->find_rule &&
+		    !walk->find_rule(walk->find_ctx, place->regs->pc - !place->interrupted, &rule);
+	if (!has_table)
+		rule.cfa = KP_CFA_GAP;
+	if (rule.cfa == KP_CFA_GAP && is_restorer(walk, place)) {
+		rule.cfa = KP_CFA_SIGNAL;
+		how = 0;
 	}
-	if (walk->mode == KP_UNWIND_TABLE || place->regs.fp == KP_FP_LOST)
+	/* Without sp most rules are of no use; this CPU's frame pointers have brought us here. */
+	if (rule.cfa != KP_CFA_GAP && (place->sp_is_known || !needs_sp(&rule)))
+		return step_by_rule(walk, place, &rule, how);
+
+	if (walk->mode == KP_UNWIND_TABLE || place->regs->fp == KP_FP_LOST)
 		return KP_WALK_NO_RULE;
 	/*
 	 * Hand-written code in a module that has a table: the frame pointer is whatever its caller
 	 * keeps there, and 0 is a common number. Only as a caller, which has called on with it, can
 	 * such code be the outermost frame.
 	 */
-	if (has_table && place->interrupted && !place->regs.fp)
+	if (has_table && place->interrupted && !place->regs->fp)
 		return KP_WALK_NO_RULE;
 	return step_by_fp(walk, place);
 }
@@ -135,7 +137,7 @@ enum kp_walk_end kp_walk(const struct kp_walk *walk, struct kp_regs regs, uint64
 			 uint32_t max, uint32_t *ret_n, uint32_t *ret_how)
 {
 	struct place place = {
-		.regs = regs,
+		.regs = &regs,
 		.first = 1,
 		.interrupted = 1,
 		.sp_is_known = 1,
@@ -143,8 +145,8 @@ enum kp_walk_end kp_walk(const struct kp_walk *walk, struct kp_regs regs, uint64
 	enum kp_walk_end end;
 	uint32_t n = 0;
 
-	place.regs.pc &= walk->arch->frame.code_mask;
-	pc[n++] = place.regs.pc;
+	regs.pc &= walk->arch->frame.code_mask;
+	pc[n++] = regs.pc;
 	for (;;) {
 		end = step(walk, &place);
 		if (end != KP_WALK_ON)
@@ -153,7 +155,7 @@ enum kp_walk_end kp_walk(const struct kp_walk *walk, struct kp_regs regs, uint64
 			end = KP_WALK_DEPTH;
 			break;
 		}
-		pc[n++] = place.regs.pc + (uint64_t)place.interrupted;
+		pc[n++] = regs.pc + (uint64_t)place.interrupted;
 	}
 	*ret_n = n;
 	*ret_how = place.how;
