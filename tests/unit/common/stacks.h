@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include "tests/support/test.h"
+
 #include "common/unwind/walk.h"
 
 #include <stdint.h>
@@ -111,4 +113,153 @@ static inline void put_restorer(struct stacks *stacks, const struct kp_arch *arc
 {
 	memcpy((uint8_t *)stacks->text + (pc - TEXT), arch->signal.restorer_bytes,
 	       arch->signal.restorer_size);
+}
+
+/* ---- steps and walks ---- */
+
+static const struct kp_arch *const arches[] = {
+	&kp_arch_x86_64,
+	&kp_arch_aarch64,
+	&kp_arch_riscv64,
+};
+#define ARCHES (sizeof(arches) / sizeof(arches[0]))
+
+#define PC_MAX 16
+
+#define NO_TABLE UINT64_C(0x10000000) /* code that no table knows */
+#define NOWHERE UINT64_C(0x1234567) /* a frame pointer of code that uses it for something else */
+
+struct walked {
+	uint64_t pc[PC_MAX + 1]; /* one more than the walker is told of */
+	uint32_t n, how;
+	enum kp_walk_end end;
+};
+
+/* [0]: of which number; [1]: its value */
+static inline int leaf_register(void *ctx, uint32_t dwarf_number, uint64_t *ret)
+{
+	const uint64_t *one = ctx;
+
+	if (dwarf_number != one[0])
+		return -1;
+	*ret = one[1];
+	return 0;
+}
+
+/* A step that fails must leave the registers as they are. */
+static inline enum kp_walk_end step_with(struct stacks *stacks, const struct kp_arch *arch,
+					 const struct kp_table_rule *rule, struct kp_regs *regs,
+					 uint64_t *leaf)
+{
+	const struct kp_cfi_step step = {
+		.arch = arch,
+		.read_word = stacks_read,
+		.ctx = stacks,
+		.leaf_register = leaf ? leaf_register : NULL,
+		.leaf_ctx = leaf,
+	};
+	struct kp_regs before = *regs;
+	enum kp_walk_end end = kp_cfi_step(&step, rule, regs);
+
+	cr_assert(end < KP_WALK_END_COUNT && end != KP_WALK_ROOT && end != KP_WALK_DEPTH);
+	cr_assert_eq(stacks->misaligned_reads, 0);
+	if (end != KP_WALK_ON)
+		cr_assert_arr_eq(regs, &before, sizeof(before));
+	return end;
+}
+
+static inline enum kp_walk_end step(struct stacks *stacks, const struct kp_arch *arch,
+				    struct kp_table_rule rule, struct kp_regs *regs)
+{
+	return step_with(stacks, arch, &rule, regs, NULL);
+}
+
+static inline struct walked walk_max(struct stacks *stacks, const struct kp_arch *arch,
+				     enum kp_unwind_mode mode, struct kp_regs regs, uint32_t max)
+{
+	uint64_t leaf[] = { 3, at(12) };
+	struct walked walked = { .n = 0 };
+	struct kp_walk walk = {
+		.arch = arch,
+		.mode = mode,
+		.read_word = stacks_read,
+		.read_ctx = stacks,
+		.find_rule = stacks_find,
+		.find_ctx = stacks,
+		.leaf_register = leaf_register,
+		.leaf_ctx = leaf,
+	};
+
+	memset(walked.pc, 0xee, sizeof(walked.pc));
+	walked.end = kp_walk(&walk, regs, walked.pc, max, &walked.n, &walked.how);
+	cr_assert(walked.n >= 1 && walked.n <= max);
+	cr_assert_eq(walked.pc[max], UINT64_C(0xeeeeeeeeeeeeeeee));
+	cr_assert_eq(walked.how & ~KP_HOW_ALL, 0);
+	cr_assert_eq(stacks->misaligned_reads, 0);
+	return walked;
+}
+
+static inline struct walked walk(struct stacks *stacks, const struct kp_arch *arch,
+				 enum kp_unwind_mode mode, struct kp_regs regs)
+{
+	return walk_max(stacks, arch, mode, regs, PC_MAX);
+}
+
+/* The leaf is function 0, frame i is in function i where it calls. */
+static inline void assert_calls(const struct walked *walked, uint32_t n)
+{
+	cr_assert_eq(walked->n, n);
+	cr_assert_eq(walked->pc[0], FUNCTION(0));
+	for (uint32_t i = 1; i < n; i++)
+		cr_assert_eq(walked->pc[i], CALL(i));
+}
+
+/* ---- stacks ---- */
+
+/* A frame with a frame pointer, its CFA at a word: where fp points to, and its two words. */
+static inline uint64_t put_frame(struct stacks *stacks, const struct kp_arch *arch, uint32_t cfa,
+				 uint64_t prev_fp, uint64_t back)
+{
+	stacks->stack[cfa - 2] = prev_fp;
+	stacks->stack[cfa - 1] = back;
+	return at(cfa) - (uint64_t)arch->frame.sp_after_off;
+}
+
+/* Functions 0 to 3, without frame pointers, frames of 4, 6, 2 words; function 3 has no caller. */
+static inline struct kp_regs three_frames(struct stacks *stacks)
+{
+	stacks_init(stacks);
+	stacks->rules[0] = sp_rule(4, -1, 0);
+	stacks->rules[1] = sp_rule(6, -1, 0);
+	stacks->rules[2] = sp_rule(2, -1, 0);
+	stacks->rules[3] = (struct kp_table_rule){ .cfa = KP_CFA_STOP };
+	stacks->stack[10 + 3] = CALL(1);
+	stacks->stack[14 + 5] = CALL(2);
+	stacks->stack[20 + 1] = CALL(3);
+	return (struct kp_regs){ .pc = FUNCTION(0), .sp = at(10), .fp = NOWHERE };
+}
+
+/* Functions 0 to 3 keep frame pointers; that of function 4, which called 3, is 0. */
+static inline struct kp_regs fp_chain(struct stacks *stacks, const struct kp_arch *arch)
+{
+	uint64_t fp;
+
+	stacks_init(stacks);
+	fp = put_frame(stacks, arch, 40, 0, CALL(4));
+	fp = put_frame(stacks, arch, 32, fp, CALL(3));
+	fp = put_frame(stacks, arch, 26, fp, CALL(2));
+	fp = put_frame(stacks, arch, 16, fp, CALL(1));
+	return (struct kp_regs){ .pc = FUNCTION(0), .sp = at(10), .fp = fp };
+}
+
+/* ---- noise ---- */
+
+static uint64_t random_state = 88172645463325252;
+
+static inline uint64_t random_word(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
 }
