@@ -4,6 +4,7 @@
 #include "daemon/session/attachment.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 /* The process that a record is from: the one whose clock has that origin. */
 static int complete(void *ctx, const struct kp_ring_record *record, struct kp_raw_sample *sample,
@@ -28,6 +29,16 @@ static void touch_ring(struct kp_shm_map *map)
 		__atomic_fetch_or((uint64_t *)(void *)(map->data + at), 0, __ATOMIC_RELAXED);
 }
 
+/*
+ * The helpers are forks of this process that have all of their memory locked, and so made present:
+ * of each target the head is what they need, not its ring, nor the area for tables, which is large
+ * and mostly empty.
+ */
+static void keep_to_ourselves(struct kp_shm_map *map)
+{
+	madvise(map->data + KP_SHM_RING_OFFSET, map->bytes - KP_SHM_RING_OFFSET, MADV_DONTFORK);
+}
+
 int kp_agent_memory_create(struct kp_shm_map *map, int signal, struct kp_raw_writer *writer,
 			   uint64_t *left, struct kp_agent_memory **ret, struct kp_err *err)
 {
@@ -42,6 +53,7 @@ int kp_agent_memory_create(struct kp_shm_map *map, int signal, struct kp_raw_wri
 	memory->signal = signal;
 	kp_drain_init(&memory->drain, memory->map.ring, memory->map.shape.cell_count,
 		      memory->map.shape.words, writer, left, complete, memory);
+	keep_to_ourselves(&memory->map);
 	touch_ring(&memory->map);
 	*ret = memory;
 	return 0;
