@@ -232,8 +232,9 @@ int kp_stop_adopt(struct kp_stop *stop, pid_t pid, pid_t tid, struct kp_err *err
 	r = ask_to_stop(stop, err);
 	if (r == 0)
 		r = resume(stop, PTRACE_CONT, 0, err);
+	/* It has to get a CPU first, on a busy machine too; nobody else waits for it. */
 	if (r == 0)
-		r = wait_interrupted(stop, KP_STOP_TIMEOUT_MS, err);
+		r = wait_interrupted(stop, CALL_TIMEOUT_MS, err);
 	return r < 0 ? r : take_state(stop, err);
 }
 
