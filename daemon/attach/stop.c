@@ -13,9 +13,11 @@
 #include "daemon/linux/proc.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -381,13 +383,23 @@ static int interrupt_again(struct kp_stop *stop, struct kp_err *err)
 }
 
 /*
+ * Until the agent wakes us, or for some time: the thread is to be looked at as well, it may have
+ * ended. No polling with shorter sleeps, which keeps the CPU from the thread that is waited for.
+ */
+static void wait_for_agent(struct kp_shm_head *head)
+{
+	struct timespec patience = { .tv_nsec = 1000000 };
+
+	syscall(SYS_futex, &head->call_done, FUTEX_WAIT, 0, &patience, NULL, 0);
+}
+
+/*
  * Until the agent says that it is done; the agent then waits in a futex call, so the interrupt
- * meets it there. Polling with short sleeps: the work is some microseconds a timer.
+ * meets it there.
  */
 int kp_stop_call(struct kp_stop *stop, uint64_t entry, uint64_t stack_top, struct kp_shm_head *head,
 		 struct kp_err *err)
 {
-	struct timespec nap = { .tv_nsec = 20000 };
 	uint64_t deadline = kp_now_ns() + CALL_TIMEOUT_MS * MS;
 	struct kp_cpu_regs regs = stop->saved;
 	bool done;
@@ -406,7 +418,7 @@ int kp_stop_call(struct kp_stop *stop, uint64_t entry, uint64_t stack_top, struc
 		done = __atomic_load_n(&head->call_done, __ATOMIC_ACQUIRE);
 		if (done || kp_now_ns() >= deadline)
 			break;
-		nanosleep(&nap, NULL);
+		wait_for_agent(head);
 		if (waitpid(stop->tid, &status, __WALL | WNOHANG) <= 0)
 			continue;
 		if (!WIFSTOPPED(status))
