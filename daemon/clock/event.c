@@ -20,9 +20,10 @@
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #define PATIENCE_MAX_NS UINT64_C(1000000000)
-#define BIRTH_NS UINT64_C(20000000) /* what blocks signals for longer does not just start */
+#define BIRTH_NS UINT64_C(20000000) /* who runs and blocks signals for longer, does not start */
 
 struct event_clock {
 	struct kp_clock base;
@@ -33,39 +34,68 @@ struct event_clock {
 	int signal;
 };
 
+/* Whom the signal is for; it is not sent yet (send_signals()). */
 static int direct_signal(int fd, pid_t tid, int signal)
 {
 	struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = tid };
 
-	return fcntl(fd, F_SETFL, O_ASYNC) == 0 && fcntl(fd, F_SETSIG, signal) == 0 &&
-			       fcntl(fd, F_SETOWN_EX, &owner) == 0
-		       ? 0
-		       : -1;
+	return fcntl(fd, F_SETSIG, signal) == 0 && fcntl(fd, F_SETOWN_EX, &owner) == 0 ? 0 : -1;
+}
+
+static int send_signals(int fd)
+{
+	return fcntl(fd, F_SETFL, O_ASYNC);
+}
+
+/* libc blocks all signals in a thread until it has started. */
+static bool is_young(const struct kp_clock_thread *thread)
+{
+	return kp_now_ns() - thread->asked_ns < BIRTH_NS;
+}
+
+/* Since it is counted; where it is not, it may have. */
+static bool has_run(const struct kp_clock_thread *thread)
+{
+	uint64_t count[3]; /* read_format of perf_event.c */
+
+	return thread->fd < 0 || read(thread->fd, count, sizeof(count)) != sizeof(count) ||
+	       count[0];
 }
 
 /*
- * A thread that blocks the signal is not armed: the signal would stay pending, and an exec would
- * hand it to the next program.
+ * It is asked again: soon if it just starts, which on a busy machine it has to wait for; else less
+ * and less often, for some block the signal as long as they live.
  */
-static bool blocks_signal(const struct event_clock *c, pid_t tid)
+static void wait_longer(struct event_clock *c, struct kp_clock_thread *thread, char state)
+{
+	uint64_t now = kp_now_ns(), age = now - thread->asked_ns;
+	bool ran = has_run(thread), starts = is_young(thread) || (state == 'R' && !ran);
+
+	thread->state = KP_THREAD_WAITING;
+	thread->again_ns = now;
+	c->base.soon |= starts;
+	if (starts)
+		return;
+	thread->again_ns += age < PATIENCE_MAX_NS ? age : PATIENCE_MAX_NS;
+	if (ran) {
+		kp_closep(&thread->fd);
+		thread->fd = -1;
+	}
+}
+
+/*
+ * A thread that blocks the signal gets none: it would stay pending, and an exec would hand it to the
+ * next program.
+ */
+static bool takes_signals(struct event_clock *c, struct kp_clock_thread *thread)
 {
 	struct kp_proc_status status;
 
-	return kp_proc_status(c->pid, tid, &status, NULL) == 0 &&
-	       status.sig_blocked & kp_signal_bit(c->signal);
-}
-
-/*
- * It is asked again: libc blocks all signals in a thread until it has started. Less and less often,
- * for some do so as long as they live.
- */
-static void wait_longer(struct event_clock *c, struct kp_clock_thread *thread)
-{
-	uint64_t now = kp_now_ns(), age = now - thread->asked_ns;
-
-	thread->state = KP_THREAD_WAITING;
-	c->base.soon |= age < BIRTH_NS;
-	thread->again_ns = now + (age < PATIENCE_MAX_NS ? age : PATIENCE_MAX_NS);
+	if (kp_proc_status(c->pid, thread->tid, &status, NULL) < 0 ||
+	    !(status.sig_blocked & kp_signal_bit(c->signal)))
+		return true;
+	wait_longer(c, thread, status.state);
+	return false;
 }
 
 /*
@@ -85,16 +115,13 @@ static bool has_agent(const struct event_clock *c, pid_t tid)
 	       magic == KP_SHM_MAGIC;
 }
 
-static int start(struct event_clock *c, struct kp_clock_thread *thread, struct kp_err *err)
+/* The event counts from here on. */
+static int begin_to_count(struct event_clock *c, struct kp_clock_thread *thread, struct kp_err *err)
 {
 	_cleanup_(kp_closep) int fd = -1;
 
-	if (blocks_signal(c, thread->tid)) {
-		wait_longer(c, thread);
-		return kp_fail(err, KP_EREFUSED, "thread %d blocks the sampling signal",
-			       (int)thread->tid);
-	}
-	thread->state = KP_THREAD_FAILED;
+	if (thread->fd >= 0)
+		return 0;
 	fd = kp_perf_event_open(c->period.kind, thread->tid, c->period.count);
 	if (fd < 0 || direct_signal(fd, thread->tid, c->signal) != 0)
 		return kp_perf_event_explain(c->period.kind, thread->tid, err);
@@ -104,6 +131,29 @@ static int start(struct event_clock *c, struct kp_clock_thread *thread, struct k
 	if (ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) != 0)
 		return kp_perf_event_explain(c->period.kind, thread->tid, err);
 	thread->fd = kp_take_fd(&fd);
+	return 0;
+}
+
+/*
+ * A thread that is being born is counted at once, and gets signals when it is seen to take them:
+ * else it would begin a period only then, which is half of a short life.
+ */
+static int start(struct event_clock *c, struct kp_clock_thread *thread, struct kp_err *err)
+{
+	int r = 0;
+
+	if (is_young(thread))
+		r = begin_to_count(c, thread, err);
+	if (r == 0 && !takes_signals(c, thread))
+		return kp_fail(err, KP_EREFUSED, "thread %d blocks the sampling signal",
+			       (int)thread->tid);
+	thread->state = KP_THREAD_FAILED;
+	if (r == 0)
+		r = begin_to_count(c, thread, err);
+	if (r == 0 && send_signals(thread->fd) != 0)
+		r = kp_perf_event_explain(c->period.kind, thread->tid, err);
+	if (r < 0)
+		return r;
 	thread->state = KP_THREAD_ARMED;
 	c->base.armed++;
 	return 0;
@@ -133,7 +183,7 @@ static void forget(struct kp_clock *clock, pid_t tid)
 	if (!thread)
 		return;
 	/* Blocked signals for all of a short life, as a vfork()ed child does until it execs. */
-	if (thread->state == KP_THREAD_WAITING && kp_now_ns() - thread->asked_ns < BIRTH_NS)
+	if (thread->state == KP_THREAD_WAITING && is_young(thread))
 		clock->failed--;
 	kp_closep(&thread->fd);
 	kp_thread_table_remove(&c->threads, thread);
@@ -161,17 +211,24 @@ static pid_t owner(const struct kp_clock *clock, uint32_t origin)
 	return 0;
 }
 
+static void serve_waiting(struct event_clock *c, struct kp_clock_thread *thread)
+{
+	if (kp_now_ns() < thread->again_ns)
+		return;
+	if (is_young(thread) && !has_run(thread))
+		c->base.soon = true; /* nothing has changed */
+	else
+		c->base.failed -= start(c, thread, NULL) == 0;
+}
+
 static void serve(struct kp_clock *clock)
 {
 	struct event_clock *c = (struct event_clock *)clock;
 
 	clock->soon = false;
-	for (size_t i = 0; i < c->threads.count; i++) {
-		struct kp_clock_thread *thread = &c->threads.thread[i];
-
-		if (thread->state == KP_THREAD_WAITING && kp_now_ns() >= thread->again_ns)
-			clock->failed -= start(c, thread, NULL) == 0;
-	}
+	for (size_t i = 0; i < c->threads.count; i++)
+		if (c->threads.thread[i].state == KP_THREAD_WAITING)
+			serve_waiting(c, &c->threads.thread[i]);
 }
 
 /* Disabled, not closed: the numbers of the descriptors still name threads. */
