@@ -205,10 +205,11 @@ int kp_attachment_put_clock(struct kp_attachment *a, const struct kp_clock *cloc
 /* A thread without a clock is counted by the clock and said at the end; it is no error. */
 static void arm_clocks(struct kp_attachment *a, const struct kp_thread *thread, bool timer_too)
 {
-	if (timer_too)
-		a->timer->ops->arm(a->timer, thread->tid, thread->ns_tid, NULL);
+	/* First what counts at once: the life of a thread may be short. */
 	if (a->event)
 		a->event->ops->arm(a->event, thread->tid, thread->ns_tid, NULL);
+	if (timer_too)
+		a->timer->ops->arm(a->timer, thread->tid, thread->ns_tid, NULL);
 	if (a->nudge && timer_too)
 		a->nudge->ops->arm(a->nudge, thread->tid, thread->ns_tid, NULL);
 }
@@ -508,6 +509,12 @@ static void work_stuck_mail_off(struct kp_attachment *a)
 		return;
 	kp_work_off_in_stop(a->target.pid, &a->memory->map, &stopped_ns, NULL);
 	a->stopped_ns += stopped_ns;
+}
+
+int kp_attachment_born(struct kp_attachment *a, pid_t tid, struct kp_err *err)
+{
+	a->look_at_threads = true;
+	return a->live ? kp_threads_born(&a->threads, tid, thread_event, a, err) : 0;
 }
 
 bool kp_attachment_is_in_a_hurry(const struct kp_attachment *a)

@@ -99,7 +99,10 @@ void kp_attachment_end(struct kp_attachment *a, uint64_t elapsed_ns);
  */
 int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_err *err);
 
-/* Whether the next turn should come within a millisecond. */
+/* A thread of the process has been born, as the kernel says: it gets its clocks at once. */
+int kp_attachment_born(struct kp_attachment *a, pid_t tid, struct kp_err *err);
+
+/* Whether the next turn should come within half a millisecond. */
 bool kp_attachment_is_in_a_hurry(const struct kp_attachment *a);
 
 /*

@@ -157,17 +157,18 @@ static int task_event(void *ctx, const struct kp_task_event *event, struct kp_er
 	struct kp_family *family = turn->family;
 	struct kp_process *process = kp_family_find(family, event->pid);
 
-	(void)err;
 	if (event->type == KP_TASK_FORK && event->pid != event->parent_pid) {
 		child_came(family, kp_family_find(family, event->parent_pid), event->pid);
 	} else if (event->type == KP_TASK_LOST) {
 		look_at_all(family);
 	} else if (process && event->type == KP_TASK_EXEC) {
 		kp_follow_exec(family, process, turn->elapsed_ns);
+	} else if (process && event->type == KP_TASK_FORK) {
+		return kp_attachment_born(&process->attachment, event->tid, err);
 	} else if (process) {
 		struct kp_attachment *a = &process->attachment;
 
-		a->look_at_threads |= event->type == KP_TASK_FORK || event->type == KP_TASK_EXIT;
+		a->look_at_threads |= event->type == KP_TASK_EXIT;
 		a->look_at_modules |= event->type == KP_TASK_MMAP;
 		a->look_at_names |= event->type == KP_TASK_NAME;
 	}

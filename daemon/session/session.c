@@ -22,8 +22,8 @@
 #include <time.h>
 
 #define MS UINT64_C(1000000)
-#define TURN_MS 10
-#define YOUNG_TURN_MS 1
+#define TURN_NS (10 * MS)
+#define YOUNG_TURN_NS (MS / 2) /* less than the first period of a new thread, at 999 Hz */
 #define YOUNG_NS (30 * MS)
 
 struct session {
@@ -299,7 +299,7 @@ static bool wait_turn(struct session *s)
 				 { .events = POLLIN } };
 	bool hurry =
 		kp_family_is_in_a_hurry(&s->family) || (!s->events && elapsed_ns(s) < YOUNG_NS);
-	uint64_t end = kp_now_ns() + (hurry ? YOUNG_TURN_MS : TURN_MS) * MS;
+	uint64_t end = kp_now_ns() + (hurry ? YOUNG_TURN_NS : TURN_NS);
 	uint64_t until, now;
 
 	/* Threads that are looked at have a pace of their own, which needs no whole turn. */

@@ -49,13 +49,18 @@ static int insert(struct kp_threads *threads, size_t at, pid_t tid, struct kp_er
 	return 0;
 }
 
-int kp_threads_add(struct kp_threads *threads, pid_t tid, struct kp_err *err)
+static size_t place_of(const struct kp_threads *threads, pid_t tid)
 {
 	size_t at = 0;
 
 	while (at < threads->count && threads->thread[at].tid < tid)
 		at++;
-	return insert(threads, at, tid, err);
+	return at;
+}
+
+int kp_threads_add(struct kp_threads *threads, pid_t tid, struct kp_err *err)
+{
+	return insert(threads, place_of(threads, tid), tid, err);
 }
 
 struct kp_thread *kp_threads_find(const struct kp_threads *threads, pid_t tid)
@@ -79,6 +84,25 @@ static void drop(struct kp_threads *threads, size_t at)
 	struct kp_thread *thread = &threads->thread[at];
 
 	memmove(thread, thread + 1, (--threads->count - at) * sizeof(*thread));
+}
+
+int kp_threads_born(struct kp_threads *threads, pid_t tid, kp_thread_event_fn event, void *ctx,
+		    struct kp_err *err)
+{
+	size_t at = place_of(threads, tid);
+	int r;
+
+	if (at < threads->count && threads->thread[at].tid == tid)
+		return 0;
+	r = insert(threads, at, tid, err);
+	if (r < 0)
+		return r;
+	/* Ended before anybody looked: it has no name any more. Seen it is all the same. */
+	if (!threads->thread[at].comm[0]) {
+		drop(threads, at);
+		return 0;
+	}
+	return event(ctx, &threads->thread[at], true, err);
 }
 
 static int went(struct kp_threads *threads, size_t at, kp_thread_event_fn event, void *ctx,

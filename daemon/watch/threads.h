@@ -42,6 +42,13 @@ int kp_threads_add(struct kp_threads *threads, pid_t tid, struct kp_err *err);
 /* The thread of that id, or NULL. Valid until the table changes. */
 struct kp_thread *kp_threads_find(const struct kp_threads *threads, pid_t tid);
 
+/*
+ * A thread that somebody has told of: it comes now, if it is there and not in the table yet. What it
+ * may have started before it was watched is found by the next kp_threads_poll().
+ */
+int kp_threads_born(struct kp_threads *threads, pid_t tid, kp_thread_event_fn event, void *ctx,
+		    struct kp_err *err);
+
 /* Compares with /proc. A target that is gone is no error: all its threads went. */
 int kp_threads_poll(struct kp_threads *threads, kp_thread_event_fn event, void *ctx,
 		    struct kp_err *err);

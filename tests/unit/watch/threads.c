@@ -123,6 +123,37 @@ Test(threads, those_that_came_and_went_are_told_apart)
 	kp_threads_deinit(&threads);
 }
 
+static const char *tell_of(pid_t tid)
+{
+	int result = 0;
+
+	events[0] = 0;
+	cr_assert_eq(kp_threads_born(&threads, tid, note, &result, &err), 0);
+	return events;
+}
+
+Test(threads, one_that_is_told_of_comes_at_once_and_only_once)
+{
+	size_t before;
+
+	begin();
+	before = threads.count;
+	come(0);
+	cr_assert_str_eq(tell_of(hand_tid[0]), "A");
+	cr_assert_str_eq(tell_of(hand_tid[0]), "");
+	cr_assert_str_eq(poll_threads(), "");
+	cr_assert_eq(threads.count, before + 1);
+	for (size_t i = 1; i < threads.count; i++)
+		cr_assert_lt(threads.thread[i - 1].tid, threads.thread[i].tid);
+	go(0);
+	cr_assert_str_eq(poll_threads(), "a");
+	/* Its end is known before its birth is heard of. */
+	cr_assert_str_eq(tell_of(hand_tid[0]), "");
+	cr_assert_eq(threads.count, before);
+	cr_assert_eq(threads.seen, before + 2);
+	kp_threads_deinit(&threads);
+}
+
 Test(threads, process_that_is_gone_has_lost_all)
 {
 	int result = 0;
