@@ -20,6 +20,7 @@ struct kp_agent_plan {
 	int signal;
 	uint32_t depth; /* frames per sample, 1..KP_DEPTH_MAX */
 	uint32_t cell_count; /* of the ring, a power of two */
+	uint32_t words; /* of its records: depth, or for slices more; 1..KP_RING_WORDS_MAX */
 	uint64_t ticket_max; /* samples at most */
 	uint64_t period_ns; /* of the CPU timers */
 	enum kp_timer_mode timer_mode;

@@ -257,7 +257,7 @@ int kp_inject_memory(struct kp_stop *stop, struct kp_inject_job *job, struct kp_
 		     int *ret_fd, struct kp_err *err)
 {
 	job->shape = (struct kp_shm_shape){ .cell_count = job->plan.cell_count,
-					    .words = job->plan.depth,
+					    .words = job->plan.words,
 					    .tables_bytes = job->plan.tables_bytes };
 	for (;;) {
 		int r = make_memory(stop, job, map, ret_fd, err);

@@ -16,6 +16,7 @@ enum {
 	OPT_NO_PTRACE_FALLBACK,
 	OPT_CAP,
 	OPT_DEPTH,
+	OPT_UNWIND,
 	OPT_SIGNAL,
 	OPT_CLOCK,
 	OPT_PER_PROCESS,
@@ -26,6 +27,9 @@ enum {
 	OPT_WINDOW,
 	OPT_KEEP,
 };
+
+#define SLICE_BYTES_MIN 1024u
+#define SLICE_BYTES_MAX 65536u
 
 #define KITPROFD (KP_COMMAND_DAEMON | KP_COMMAND_SERVE)
 #define SERVED (KP_COMMAND_SERVE | KP_COMMAND_ON | KP_COMMAND_OFF | KP_COMMAND_STATUS)
@@ -49,6 +53,7 @@ static const struct option_row rows[] = {
 	{ "rate", 'r', "RATE", CLOCKS,
 	  "999, 99hz or a period like 1ms (default: run 999, attach and wall 99)" },
 	{ "depth", OPT_DEPTH, "N", SAMPLES, "frames per stack at most, 1 to 256 (64)" },
+	{ "unwind", OPT_UNWIND, "HOW", SAMPLES, "auto, fp, table or slice[:BYTES] (auto)" },
 	{ "cap", OPT_CAP, "N", SAMPLES, "samples at most; the window ends there (1000000)" },
 	{ "clock", OPT_CLOCK, "NAME", CLOCKS, "auto, cycles, task, timer or wall (auto)" },
 	{ "signal", OPT_SIGNAL, "NAME", CLOCKS, "signal to sample with (chosen: URG or PROF)" },
@@ -190,6 +195,43 @@ static int parse_clock(const char *text, enum kp_clock_wish *ret, struct kp_err 
 	return kp_fail(err, KP_EUSAGE, "--clock %s: give auto, cycles, task, timer or wall", text);
 }
 
+/* With BYTES of the stack behind a slice: 1024, 16k. */
+static int parse_unwind(const char *text, struct kp_options *o, struct kp_err *err)
+{
+	static const char *const names[] = {
+		[KP_UNWIND_AUTO] = "auto",
+		[KP_UNWIND_FP] = "fp",
+		[KP_UNWIND_TABLE] = "table",
+		[KP_UNWIND_SLICE] = "slice",
+	};
+	unsigned long long bytes;
+	char *end;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(text, names[i]) == 0) {
+			o->unwind = (enum kp_unwind_mode)i;
+			return 0;
+		}
+	}
+	if (strncmp(text, "slice:", 6) == 0 && text[6] >= '1' && text[6] <= '9') {
+		errno = 0;
+		bytes = strtoull(text + 6, &end, 10);
+		if (*end == 'k' && bytes <= SLICE_BYTES_MAX) {
+			bytes *= 1024;
+			end++;
+		}
+		if (!*end && !errno && bytes >= SLICE_BYTES_MIN && bytes <= SLICE_BYTES_MAX) {
+			o->unwind = KP_UNWIND_SLICE;
+			o->slice_bytes = (uint32_t)bytes & ~7u;
+			return 0;
+		}
+	}
+	return kp_fail(err, KP_EUSAGE,
+		       "--unwind %s: give auto, fp, table, slice or slice:BYTES, with %u to %u "
+		       "bytes: slice:16k",
+		       text, SLICE_BYTES_MIN, SLICE_BYTES_MAX);
+}
+
 static int parse_format(const char *text, struct kp_options *o, struct kp_err *err)
 {
 	size_t len = strcspn(text, ":");
@@ -242,6 +284,9 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 	case OPT_DEPTH:
 		r = parse_count("depth", value, 1, KP_DEPTH_MAX, &number, err);
 		o->depth = (uint32_t)number;
+		break;
+	case OPT_UNWIND:
+		r = parse_unwind(value, o, err);
 		break;
 	case OPT_CAP:
 		r = parse_count("cap", value, 1, UINT64_C(1) << 40, &o->cap, err);
@@ -325,6 +370,7 @@ static void set_defaults(enum kp_command command, struct kp_options *o)
 {
 	*o = (struct kp_options){
 		.depth = 64,
+		.slice_bytes = 16384,
 		.cap = 1000000,
 		.duration_ns = command == KP_COMMAND_RECORD ? UINT64_C(10000000000) : 0,
 	};

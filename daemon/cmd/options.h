@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/err.h"
+#include "common/unwind/walk.h"
 #include "daemon/clock/choose.h"
 #include "daemon/render/render.h"
 
@@ -35,6 +36,8 @@ struct kp_output {
 struct kp_options {
 	uint64_t rate_mhz; /* 0 for sources: not given */
 	uint32_t depth;
+	enum kp_unwind_mode unwind;
+	uint32_t slice_bytes; /* of the stack in a slice */
 	uint64_t cap;
 	uint64_t duration_ns; /* 0: no limit */
 	pid_t pid; /* 0: not given */

@@ -43,6 +43,8 @@ int kp_sample_window(const struct kp_options *options, const char *program, char
 		.argv = argv,
 		.rate_mhz = options->rate_mhz,
 		.depth = options->depth,
+		.unwind = options->unwind,
+		.slice_bytes = options->slice_bytes,
 		.cap = options->cap,
 		.duration_ns = options->duration_ns,
 		.signal = options->signal,

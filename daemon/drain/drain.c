@@ -1,19 +1,28 @@
 /* Ring -> raw profile: drain.h. Daemon, session loop. */
 #include "daemon/drain/drain.h"
 
-#include "common/unwind/walk.h"
+#include "daemon/drain/slice.h"
 #include "daemon/linux/monotonic.h"
+
+#include <stdlib.h>
 
 #define PUT_TIME_NS UINT64_C(10000000) /* between TIME records for samples that are put */
 
-void kp_drain_init(struct kp_drain *drain, struct kp_ring *ring, uint32_t cell_count,
-		   uint32_t depth, struct kp_raw_writer *writer, uint64_t *left,
-		   kp_drain_complete_fn complete, void *ctx)
+int kp_drain_init(struct kp_drain *drain, const struct kp_drain_options *options,
+		  struct kp_err *err)
 {
-	*drain = (struct kp_drain){
-		.writer = writer, .left = left, .complete = complete, .ctx = ctx
-	};
-	kp_ring_reader_init(&drain->reader, ring, cell_count, depth);
+	*drain = (struct kp_drain){ .options = *options };
+	drain->record = calloc(1, sizeof(*drain->record) + options->words * sizeof(uint64_t));
+	if (!drain->record)
+		return kp_fail_nomem(err);
+	kp_ring_reader_init(&drain->reader, options->ring, options->cell_count, options->words);
+	return 0;
+}
+
+void kp_drain_deinit(struct kp_drain *drain)
+{
+	free(drain->record);
+	drain->record = NULL;
 }
 
 void kp_drain_count(const struct kp_drain *drain, struct kp_ring_counts *ret)
@@ -26,35 +35,49 @@ void kp_drain_count(const struct kp_drain *drain, struct kp_ring_counts *ret)
 	ret->dropped += drain->over_cap;
 }
 
-static struct kp_ring_record *record_of(struct kp_drain *drain)
+/* What is written: the record itself, or the stack that was found in its slice. */
+static const struct kp_ring_record *walk(struct kp_drain *drain,
+					 const struct kp_ring_record *record)
 {
-	return (struct kp_ring_record *)(void *)drain->room;
+	const struct kp_drain_options *o = &drain->options;
+	struct kp_ring_record *walked = (struct kp_ring_record *)(void *)drain->walked;
+	struct kp_slice_walk how = { .arch = o->arch, .depth = o->depth };
+
+	if (!(record->how & KP_HOW_SLICE))
+		return record;
+	if (o->rules)
+		how.find_rule = o->rules(o->ctx, record, &how.find_ctx);
+	kp_slice_walk(&how, record, walked);
+	return walked;
 }
 
-static int write_record(struct kp_drain *drain, const struct kp_ring_record *record,
+static int write_record(struct kp_drain *drain, const struct kp_ring_record *from,
 			struct kp_err *err)
 {
-	struct kp_raw_sample sample = { .depth = record->depth,
-					.source = record->source,
-					.walk_end = record->walk_end,
-					.overrun = record->overrun,
-					.how = record->how & KP_HOW_ALL,
-					.pc = record->pc };
+	const struct kp_ring_record *record;
+	struct kp_raw_sample sample;
 	int r;
 
-	if (*drain->left == 0) {
+	if (*drain->options.left == 0) {
 		drain->over_cap++;
 		return 0;
 	}
-	r = drain->complete(drain->ctx, record, &sample, err);
+	record = walk(drain, from);
+	sample = (struct kp_raw_sample){ .depth = record->depth,
+					 .source = record->source,
+					 .walk_end = record->walk_end,
+					 .overrun = record->overrun,
+					 .how = record->how & KP_HOW_ALL,
+					 .pc = record->pc };
+	r = drain->options.complete(drain->options.ctx, record, &sample, err);
 	if (r < 0)
 		return r;
-	(*drain->left)--;
+	(*drain->options.left)--;
 	if (sample.source != KP_SOURCE_WAIT) {
 		drain->overruns += sample.overrun;
 		drain->explained_ns += sample.weight_ns;
 	}
-	return kp_raw_put_sample(drain->writer, &sample, err);
+	return kp_raw_put_sample(drain->options.writer, &sample, err);
 }
 
 /* Whether the writer that holds the ring's tail has had its time. */
@@ -71,15 +94,15 @@ static int write_time(struct kp_drain *drain, uint64_t elapsed_ns, struct kp_err
 {
 	struct kp_raw_time time = { .elapsed_ns = elapsed_ns };
 
-	return kp_raw_put_time(drain->writer, &time, err);
+	return kp_raw_put_time(drain->options.writer, &time, err);
 }
 
 static int drain_late(struct kp_drain *drain, struct kp_err *err)
 {
 	int r = 0;
 
-	while (r == 0 && kp_ring_read_late(&drain->reader, record_of(drain)) == KP_RING_RECORD)
-		r = write_record(drain, record_of(drain), err);
+	while (r == 0 && kp_ring_read_late(&drain->reader, drain->record) == KP_RING_RECORD)
+		r = write_record(drain, drain->record, err);
 	return r;
 }
 
@@ -94,8 +117,7 @@ int kp_drain_run(struct kp_drain *drain, uint64_t elapsed_ns, bool last, struct 
 	int r = 0;
 
 	while (r == 0 && budget--) {
-		enum kp_ring_result result =
-			kp_ring_read(&drain->reader, record_of(drain), give_up);
+		enum kp_ring_result result = kp_ring_read(&drain->reader, drain->record, give_up);
 
 		if (result == KP_RING_EMPTY) {
 			drain->pending_since_ns = 0;
@@ -113,7 +135,7 @@ int kp_drain_run(struct kp_drain *drain, uint64_t elapsed_ns, bool last, struct 
 			r = write_time(drain, elapsed_ns, err);
 		any = true;
 		if (r == 0)
-			r = write_record(drain, record_of(drain), err);
+			r = write_record(drain, drain->record, err);
 	}
 	return r == 0 && last ? drain_late(drain, err) : r;
 }

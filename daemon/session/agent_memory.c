@@ -1,25 +1,41 @@
 /* One mapping of the agent, and who has it: agent_memory.h. Daemon, session loop. */
 #include "daemon/session/agent_memory.h"
 
+#include "daemon/attach/cpu.h"
 #include "daemon/session/attachment.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
 /* The process that a record is from: the one whose clock has that origin. */
+static struct kp_attachment *find_owner(const struct kp_agent_memory *memory,
+					const struct kp_ring_record *record, pid_t *ret_tid)
+{
+	for (size_t i = 0; i < memory->user_count; i++) {
+		*ret_tid = kp_attachment_owner(memory->user[i], record);
+		if (*ret_tid)
+			return memory->user[i];
+	}
+	/* A signal whose siginfo was lost, or a thread that nobody heard of. */
+	return memory->user[0];
+}
+
 static int complete(void *ctx, const struct kp_ring_record *record, struct kp_raw_sample *sample,
 		    struct kp_err *err)
 {
-	struct kp_agent_memory *memory = ctx;
+	pid_t tid = 0;
+	struct kp_attachment *owner = find_owner(ctx, record, &tid);
 
-	for (size_t i = 0; i < memory->user_count; i++) {
-		pid_t tid = kp_attachment_owner(memory->user[i], record);
+	return kp_attachment_complete(owner, record, tid, sample, err);
+}
 
-		if (tid)
-			return kp_attachment_complete(memory->user[i], record, tid, sample, err);
-	}
-	/* A signal whose siginfo was lost, or a thread that nobody heard of. */
-	return kp_attachment_complete(memory->user[0], record, 0, sample, err);
+static kp_find_rule_fn rules(void *ctx, const struct kp_ring_record *record, void **ret_ctx)
+{
+	pid_t tid;
+	struct kp_attachment *owner = find_owner(ctx, record, &tid);
+
+	*ret_ctx = owner;
+	return owner->plan->store ? kp_agent_tables_find_rule : NULL;
 }
 
 /* Pages of the ring are touched here, so that no handler has to take the faults. */
@@ -39,20 +55,32 @@ static void keep_to_ourselves(struct kp_shm_map *map)
 	madvise(map->data + KP_SHM_RING_OFFSET, map->bytes - KP_SHM_RING_OFFSET, MADV_DONTFORK);
 }
 
-int kp_agent_memory_create(struct kp_shm_map *map, int signal, struct kp_raw_writer *writer,
-			   uint64_t *left, struct kp_agent_memory **ret, struct kp_err *err)
+int kp_agent_memory_create(struct kp_shm_map *map, int signal, struct kp_attachment_plan *plan,
+			   struct kp_agent_memory **ret, struct kp_err *err)
 {
 	struct kp_agent_memory *memory = calloc(1, sizeof(*memory));
+	struct kp_drain_options drain = {
+		.ring = map->ring,
+		.cell_count = map->shape.cell_count,
+		.words = map->shape.words,
+		.writer = plan->writer,
+		.left = &plan->left,
+		.complete = complete,
+		.ctx = memory,
+		.arch = kp_cpu_arch(),
+		.depth = plan->depth,
+		.rules = rules,
+	};
+	int r = memory ? kp_drain_init(&memory->drain, &drain, err) : kp_fail_nomem(err);
 
-	if (!memory) {
+	if (r < 0) {
+		free(memory);
 		kp_shm_map_deinit(map);
-		return kp_fail_nomem(err);
+		return r;
 	}
 	memory->map = *map;
 	*map = (struct kp_shm_map){ .fd = -1 };
 	memory->signal = signal;
-	kp_drain_init(&memory->drain, memory->map.ring, memory->map.shape.cell_count,
-		      memory->map.shape.words, writer, left, complete, memory);
 	keep_to_ourselves(&memory->map);
 	touch_ring(&memory->map);
 	*ret = memory;
@@ -63,6 +91,7 @@ void kp_agent_memory_destroy(struct kp_agent_memory *memory)
 {
 	if (!memory)
 		return;
+	kp_drain_deinit(&memory->drain);
 	kp_agent_tables_deinit(&memory->tables);
 	kp_shm_map_deinit(&memory->map);
 	free(memory->user);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct kp_attachment;
+struct kp_attachment_plan;
 
 struct kp_agent_memory {
 	struct kp_shm_map map;
@@ -24,12 +25,9 @@ struct kp_agent_memory {
 	size_t user_count, user_room;
 };
 
-/*
- * Takes map over. left: samples that may still be written in the whole session; shared by all
- * memories of it.
- */
-int kp_agent_memory_create(struct kp_shm_map *map, int signal, struct kp_raw_writer *writer,
-			   uint64_t *left, struct kp_agent_memory **ret, struct kp_err *err);
+/* Takes map over. plan: of the session; its count of samples left is shared by all memories. */
+int kp_agent_memory_create(struct kp_shm_map *map, int signal, struct kp_attachment_plan *plan,
+			   struct kp_agent_memory **ret, struct kp_err *err);
 void kp_agent_memory_destroy(struct kp_agent_memory *memory);
 
 int kp_agent_memory_add(struct kp_agent_memory *memory, struct kp_attachment *user,

@@ -21,14 +21,29 @@
 #define NUDGE_NS (1 * MS) /* CPU time of a new thread until its timer is armed, about */
 #define LEASE_SECONDS 3
 #define LEASE_MIN 100
+#define RING_BYTES_MAX (16u << 20)
 
-/* Ring for about a quarter of a second of eight busy threads, and no more than --cap. */
-static uint32_t ring_cells(uint64_t rate_mhz, uint64_t cap)
+/* Words of a record: frames, or a slice. */
+static uint32_t ring_words(const struct kp_attachment_plan *plan)
 {
-	uint64_t wanted = rate_mhz > 2000000 ? 4096 : 1024;
+	uint32_t slice = KP_SLICE_HEAD_WORDS + plan->slice_bytes / 8;
+
+	if (plan->unwind != KP_UNWIND_SLICE || slice < plan->depth)
+		return plan->depth;
+	return slice <= KP_RING_WORDS_MAX ? slice : KP_RING_WORDS_MAX;
+}
+
+/*
+ * Ring for about a quarter of a second of eight busy threads, and no more than --cap. With slices
+ * for less, but for several turns of the session loop.
+ */
+static uint32_t ring_cells(const struct kp_attachment_plan *plan)
+{
+	uint64_t wanted = plan->rate_mhz > 2000000 ? 4096 : 1024;
 	uint32_t cells = 2;
 
-	while (cells * 2 <= wanted && cells * 2 <= cap)
+	while (cells * 2 <= wanted && cells * 2 <= plan->left &&
+	       kp_ring_bytes(cells * 2, ring_words(plan)) <= RING_BYTES_MAX)
 		cells *= 2;
 	return cells;
 }
@@ -65,7 +80,8 @@ static struct kp_agent_plan make_plan(const struct kp_attachment *a)
 	return (struct kp_agent_plan){
 		.signal = a->target.signal,
 		.depth = plan->depth,
-		.cell_count = ring_cells(plan->rate_mhz, plan->left),
+		.cell_count = ring_cells(plan),
+		.words = ring_words(plan),
 		.ticket_max = plan->left,
 		.period_ns = plan->clocks.timer_period_ns,
 		.timer_mode = plan->clocks.timer_mode,
@@ -340,8 +356,7 @@ static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t arm
 /* The mapping becomes memory of the session. */
 static int take_memory(struct kp_attachment *a, struct kp_shm_map *map, struct kp_err *err)
 {
-	return kp_agent_memory_create(map, a->target.signal, a->plan->writer, &a->plan->left,
-				      &a->memory, err);
+	return kp_agent_memory_create(map, a->target.signal, a->plan, &a->memory, err);
 }
 
 static int ignore_event(void *ctx, const struct kp_thread *thread, bool came, struct kp_err *err)

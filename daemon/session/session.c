@@ -228,6 +228,8 @@ static int prepare(struct session *s, struct kp_err *err)
 		s->events = NULL;
 	s->plan.rate_mhz = o->rate_mhz;
 	s->plan.depth = o->depth;
+	s->plan.unwind = o->unwind;
+	s->plan.slice_bytes = o->slice_bytes;
 	s->plan.signal = o->signal;
 	s->plan.left = o->cap;
 	s->plan.writer = &s->sink.writer;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/err.h"
+#include "common/unwind/walk.h"
 #include "daemon/clock/choose.h"
 #include "daemon/symbol/pin.h"
 #include "proto/rawfile.h"
@@ -19,6 +20,8 @@ struct kp_session_options {
 	char *const *argv; /* NULL-terminated */
 	uint64_t rate_mhz; /* KP_RATE_MIN_MHZ..KP_RATE_MAX_MHZ */
 	uint32_t depth; /* 1..KP_DEPTH_MAX */
+	enum kp_unwind_mode unwind;
+	uint32_t slice_bytes; /* of the stack in a slice, a multiple of 8; KP_UNWIND_SLICE only */
 	uint64_t cap; /* samples at most, at least 1 */
 	uint64_t duration_ns; /* 0: until the target ends or a signal comes */
 	int signal; /* for sampling; 0: choose */

@@ -55,6 +55,14 @@ costs_nothing() {
 	[ "$(of_agent Rss)" -lt 16384 ] || fail "the mapping has $(of_agent Rss) kB in memory"
 	end_window
 	same_state "$target" before "after a window"
+	window --unwind fp
+	[ -z "$(area)" ] || fail "there is an area for tables although none are wanted"
+	end_window
+	same_state "$target" before "after a window without tables"
+	window --unwind slice:64k
+	[ "$(of_agent Rss)" -lt 20480 ] || fail "slices: the mapping has $(of_agent Rss) kB in memory"
+	end_window
+	same_state "$target" before "after a window of slices"
 	ends_well "$target" burn
 }
 

@@ -40,6 +40,8 @@ Test(options, without_any_there_are_defaults)
 	cr_assert_eq(o.cap, 1000000);
 	cr_assert_eq(o.duration_ns, 0);
 	cr_assert_eq(o.clock, KP_CLOCK_AUTO);
+	cr_assert_eq(o.unwind, KP_UNWIND_AUTO);
+	cr_assert_eq(o.slice_bytes, 16384);
 	cr_assert_null(o.output);
 
 	cr_assert_eq(parse(KP_COMMAND_RECORD, "record --pid 5"), 0);
@@ -62,6 +64,53 @@ Test(options, wall_has_one_rate_by_default)
 	cr_assert_eq(o.rate_mhz, 99000);
 	cr_assert_eq(parse(KP_COMMAND_SOURCES, "sources --clock wall"), 0);
 	cr_assert_eq(o.rate_mhz, 0);
+}
+
+static void unwinds(const char *how, enum kp_unwind_mode mode, uint32_t bytes)
+{
+	char line[64];
+
+	snprintf(line, sizeof(line), "record -p 5 --unwind %s", how);
+	cr_assert_eq(parse(KP_COMMAND_RECORD, line), 0);
+	cr_assert_eq(o.unwind, mode);
+	cr_assert_eq(o.slice_bytes, bytes);
+}
+
+Test(options, ways_to_unwind)
+{
+	static const char *const bad[] = {
+		"",
+		"Fp",
+		"slice:",
+		"slice:1023",
+		"slice:65537",
+		"slice:65k",
+		"slice:-1",
+		"slice:16kb",
+		"slice:+4096",
+		"slice:99999999999999999999",
+		"slice: 4096",
+		"fp:4096",
+	};
+
+	unwinds("auto", KP_UNWIND_AUTO, 16384);
+	unwinds("fp", KP_UNWIND_FP, 16384);
+	unwinds("table", KP_UNWIND_TABLE, 16384);
+	unwinds("slice", KP_UNWIND_SLICE, 16384);
+	unwinds("slice:1024", KP_UNWIND_SLICE, 1024);
+	unwinds("slice:8k", KP_UNWIND_SLICE, 8192);
+	unwinds("slice:64k", KP_UNWIND_SLICE, 65536);
+	unwinds("slice:5003", KP_UNWIND_SLICE, 5000);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char command[] = "record", option[64] = "--unwind=";
+		char *words[] = { command, option, NULL };
+
+		strcat(option, bad[i]);
+		cr_assert_eq(kp_options_parse(KP_COMMAND_RECORD, 2, words, &o, &err), -KP_EUSAGE,
+			     "%s", bad[i]);
+		cr_assert_not_null(strstr(err.text, "give auto, fp, table, slice"));
+	}
+	wrong(KP_COMMAND_REPORT, "report --unwind fp x", "does not belong to");
 }
 
 Test(options, each_is_taken)

@@ -41,13 +41,29 @@ static int complete(void *ctx, const struct kp_ring_record *record, struct kp_ra
 	return complete_result;
 }
 
+static struct kp_drain_options options = {
+	.ring = (struct kp_ring *)(void *)memory,
+	.cell_count = CELLS,
+	.words = DEPTH,
+	.writer = &writer,
+	.left = &left,
+	.complete = complete,
+	.arch = &kp_arch_x86_64,
+	.depth = DEPTH,
+};
+
+static void start(void)
+{
+	cr_assert_eq(kp_drain_init(&drain, &options, &err), 0);
+}
+
 static void begin(void)
 {
 	cr_assert_leq(kp_ring_bytes(CELLS, DEPTH), sizeof(memory));
 	kp_ring_format(ring, CELLS, DEPTH, 1000);
 	cr_assert_eq(kp_raw_put_header(&writer, &err), 0);
 	left = UINT64_MAX;
-	kp_drain_init(&drain, ring, CELLS, DEPTH, &writer, &left, complete, NULL);
+	start();
 }
 
 /* Claims a place and fills it in; published by the caller. */
@@ -193,4 +209,110 @@ Test(drain, errors_are_passed_up)
 	write_result = -1;
 	cr_assert_eq(kp_drain_run(&drain, 1, false, &err), -KP_ESYSTEM);
 	cr_assert_str_eq(err.text, "disk full");
+}
+
+/* ---- slices ---- */
+
+#define SLICE_WORDS (KP_SLICE_HEAD_WORDS + 4)
+#define SP UINT64_C(0x7ffd00001000)
+
+static uint64_t asked_for;
+static uint32_t asked_origin;
+
+/* Every function has 16 bytes of stack; what returns to 0x2000 is the outermost. */
+static int find_rule(void *ctx, uint64_t pc, struct kp_table_rule *ret)
+{
+	cr_assert_eq(ctx, &asked_origin);
+	asked_for = pc;
+	*ret = (struct kp_table_rule){
+		.cfa = KP_CFA_SP, .cfa_off = 16, .ra = KP_REG_CFA, .ra_off = -8
+	};
+	if (pc == 0x2000 - 1)
+		ret->cfa = KP_CFA_STOP;
+	return 0;
+}
+
+static kp_find_rule_fn rules(void *ctx, const struct kp_ring_record *record, void **ret_ctx)
+{
+	(void)ctx;
+	asked_origin = record->origin;
+	*ret_ctx = &asked_origin;
+	return find_rule;
+}
+
+static void slice_sample(uint32_t origin)
+{
+	uint64_t ticket;
+	struct kp_ring_record *record = kp_ring_claim(ring, &ticket);
+	struct kp_ring_slice *slice;
+
+	cr_assert_not_null(record);
+	slice = (struct kp_ring_slice *)(void *)record->pc;
+	memset(slice, 0, SLICE_WORDS * 8);
+	slice->pc = 0x1000 + origin;
+	slice->sp = SP;
+	slice->stack[1] = 0x2000;
+	record->origin = origin;
+	record->overrun = origin % 3;
+	record->depth = SLICE_WORDS;
+	record->source = KP_SOURCE_TIMER;
+	record->walk_end = KP_WALK_ON;
+	record->how = KP_HOW_SLICE | KP_HOW_CUT;
+	kp_ring_publish(ring, ticket);
+}
+
+Test(drain, slice_is_walked_and_written_like_any_sample)
+{
+	struct kp_raw_reader reader;
+	struct kp_raw_record record;
+	size_t before;
+
+	options.words = SLICE_WORDS;
+	options.rules = rules;
+	kp_ring_format(ring, CELLS, SLICE_WORDS, 1000);
+	cr_assert_eq(kp_raw_put_header(&writer, &err), 0);
+	left = 2;
+	start();
+	before = size;
+	slice_sample(7);
+	cr_assert_eq(kp_drain_run(&drain, 5, false, &err), 0);
+	cr_assert_str_eq(content(), "T5 7");
+	cr_assert_eq(asked_origin, 7);
+	cr_assert_leq(size - before, 100);
+	slice_sample(8);
+	slice_sample(9);
+	cr_assert_eq(kp_drain_run(&drain, 6, false, &err), 0);
+	cr_assert_str_eq(content(), "T5 7 T6 8");
+	cr_assert_eq(drain.over_cap, 1);
+
+	cr_assert_eq(kp_raw_reader_init(&reader, file, size, "memory", &err), 0);
+	while (kp_raw_read(&reader, &record, &err) == KP_RAW_RECORD) {
+		if (record.type != KP_RAW_SAMPLE)
+			continue;
+		cr_assert_eq(record.sample.how, KP_HOW_SLICE | KP_HOW_TABLE);
+		cr_assert_eq(record.sample.walk_end, KP_WALK_OUTERMOST);
+	}
+	kp_drain_deinit(&drain);
+}
+
+Test(drain, slice_without_tables_is_walked_by_frame_pointer)
+{
+	struct kp_raw_reader reader;
+	struct kp_raw_record record;
+
+	options.words = SLICE_WORDS;
+	kp_ring_format(ring, CELLS, SLICE_WORDS, 1000);
+	cr_assert_eq(kp_raw_put_header(&writer, &err), 0);
+	left = 2;
+	start();
+	slice_sample(7);
+	cr_assert_eq(kp_drain_run(&drain, 5, false, &err), 0);
+	cr_assert_eq(kp_raw_reader_init(&reader, file, size, "memory", &err), 0);
+	cr_assert_eq(kp_raw_read(&reader, &record, &err), KP_RAW_RECORD);
+	cr_assert_eq(kp_raw_read(&reader, &record, &err), KP_RAW_RECORD);
+	cr_assert_eq(record.type, KP_RAW_SAMPLE);
+	cr_assert_eq(record.sample.depth, 1);
+	cr_assert_eq(record.sample.walk_end, KP_WALK_ROOT);
+	cr_assert_eq(record.sample.how, KP_HOW_SLICE | KP_HOW_FP);
+	kp_drain_deinit(&drain);
 }
