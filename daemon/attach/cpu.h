@@ -37,6 +37,9 @@ void kp_cpu_set_pc(struct kp_cpu_regs *regs, uint64_t pc);
 /* False for a thread that executes 32-bit code. */
 bool kp_cpu_is_native(const struct kp_cpu_regs *regs);
 
+/* Whether the thread was stopped on its way out of a system call, and not in user mode. */
+bool kp_cpu_is_in_call(const struct kp_cpu_regs *regs);
+
 /* Makes regs a system call on the instruction at insn; no restart of an earlier one is left. */
 void kp_cpu_set_syscall(struct kp_cpu_regs *regs, uint64_t insn, long nr, const uint64_t args[6]);
 

@@ -79,6 +79,12 @@ bool kp_cpu_is_native(const struct kp_cpu_regs *regs)
 	return regs->user.cs == USER_CODE_64;
 }
 
+/* orig_rax is -1 after interrupts and exceptions: arch/x86/entry/entry_64.S. */
+bool kp_cpu_is_in_call(const struct kp_cpu_regs *regs)
+{
+	return (int64_t)regs->user.orig_rax >= 0;
+}
+
 void kp_cpu_set_syscall(struct kp_cpu_regs *regs, uint64_t insn, long nr, const uint64_t args[6])
 {
 	regs->user.rip = insn;

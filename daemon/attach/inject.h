@@ -48,9 +48,10 @@ int kp_inject(const struct kp_target *target, const struct kp_agent_plan *plan,
 
 /*
  * Has the mail that waits for pid (mailbox.h) worked off in a stop: for threads that no handler run
- * will arm.
+ * will arm. flush: 0, or the sampling signal, of which all that are pending in the process are then
+ * dropped; those of threads that block it would stay for good.
  */
-int kp_work_off_in_stop(pid_t pid, struct kp_shm_map *map, uint64_t *ret_stopped_ns,
+int kp_work_off_in_stop(pid_t pid, struct kp_shm_map *map, int flush, uint64_t *ret_stopped_ns,
 			struct kp_err *err);
 
 /*

@@ -6,6 +6,7 @@
 
 #include "common/unwind/fp.h"
 #include "daemon/attach/cpu.h"
+#include "daemon/linux/proc.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -28,6 +29,7 @@ struct kp_look {
 	/* the answer; all but result only if that is KP_LOOK_SEEN */
 	enum kp_look_result result;
 	uint64_t stopped_ns; /* that it stood still */
+	struct kp_proc_sched sched; /* while it stood still: exact */
 	struct kp_cpu_regs regs;
 	uint32_t page_count;
 	uint64_t page_at[KP_LOOK_PAGES];

@@ -36,6 +36,7 @@ __attribute__((noreturn)) static void become_onlooker(int socket, struct kp_look
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "kitprof-look");
 	if (getppid() != parent)
 		_exit(0);
 	kp_onlooker_loop(socket, look);

@@ -131,6 +131,8 @@ static void look_at(struct desk *desk, struct held *held, int status)
 
 	if (r == 0 && look) {
 		look->regs = regs;
+		if (!kp_proc_sched(look->pid, look->tid, &look->sched))
+			look->sched = (struct kp_proc_sched){ 0 };
 		kp_look_copy_stack(look);
 	}
 	ptrace(PTRACE_DETACH, held->tid, 0, (long)signal_of(status));

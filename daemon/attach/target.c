@@ -122,10 +122,15 @@ static int check_permission(pid_t pid, pid_t live, const struct kp_proc_status *
 
 static int check_tracer(pid_t pid, const struct kp_proc_status *status, struct kp_err *err)
 {
+	struct kp_proc_status tracer;
 	char comm[64];
 
 	if (status->tracer == 0)
 		return 0;
+	/* The onlooker (onlooker.h) lets go of what it looks at in a moment. */
+	if (kp_proc_status(status->tracer, status->tracer, &tracer, NULL) == 0 &&
+	    tracer.ppid == getpid())
+		return kp_fail(err, KP_EBUSY, "pid %d is being looked at", (int)pid);
 	kp_proc_comm(status->tracer, status->tracer, comm, sizeof(comm));
 	return kp_fail(
 		err, KP_EREFUSED,

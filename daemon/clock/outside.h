@@ -31,6 +31,9 @@ struct kp_sight {
 	uint32_t how;
 	const struct kp_sight_word *word; /* what the walk has read, besides the registers */
 	uint32_t word_count;
+	/* of a stop */
+	struct kp_proc_sched sched; /* while it stood still */
+	bool in_call; /* on its way out of a system call, which it may have slept in */
 };
 
 enum kp_ask {

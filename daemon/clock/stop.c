@@ -114,18 +114,23 @@ static uint64_t cpu_by_now(const struct stop_thread *thread, uint64_t now)
 	return thread->sched.cpu_ns + (thread->barren ? 0 : now - thread->changed_ns);
 }
 
+static void take_sched(struct stop_thread *thread, const struct kp_proc_sched *sched, uint64_t now)
+{
+	if (sched->cpu_ns == thread->sched.cpu_ns && sched->runs == thread->sched.runs)
+		return;
+	thread->sched = *sched;
+	thread->changed_ns = now;
+	thread->pause_ns = POLL_MIN_NS;
+	thread->barren = false;
+}
+
 static bool update(struct stop_clock *c, struct stop_thread *thread, uint64_t now)
 {
 	struct kp_proc_sched sched;
 
 	if (!c->outside.ops->sched(c->outside.ctx, thread->tid, &sched))
 		return false;
-	if (sched.cpu_ns != thread->sched.cpu_ns || sched.runs != thread->sched.runs) {
-		thread->sched = sched;
-		thread->changed_ns = now;
-		thread->pause_ns = POLL_MIN_NS;
-		thread->barren = false;
-	}
+	take_sched(thread, &sched, now);
 	return true;
 }
 
@@ -137,10 +142,10 @@ static bool is_running(const struct stop_clock *c, pid_t tid)
 	return where.place == KP_PLACE_RUNNING;
 }
 
-/* It does not run: less and less often, until it does. */
+/* It does not run: less and less often, until it does; and not in step with what it does. */
 static void pause_longer(struct stop_thread *thread, uint64_t now)
 {
-	thread->due_ns = now + thread->pause_ns;
+	thread->due_ns = now + thread->pause_ns / 2 + kp_timer_clock_first(thread->pause_ns);
 	thread->pause_ns = thread->pause_ns * 2 < POLL_MAX_NS ? thread->pause_ns * 2 : POLL_MAX_NS;
 }
 
@@ -189,30 +194,46 @@ static void serve(struct kp_clock *clock)
 		serve_thread(c, &c->thread[i], now);
 }
 
-/* The stop has brought the kernel's figure up to date. */
+/*
+ * Whether the thread was at work when it was asked to stop. One that had just woken up, and waited for
+ * a CPU, stops in the call that it slept in, which is not where it has spent its CPU time. It shows
+ * in that it has got a CPU since. One that was taken off its CPU in user mode has as well, as it is
+ * when there is only one, which kitprof needs itself to look; it is where it was.
+ */
+static bool was_at_work(const struct stop_thread *thread, const struct kp_sight *sight)
+{
+	return !sight->in_call || sight->sched.runs == thread->sched.runs;
+}
+
 void kp_stop_clock_seen(struct kp_clock *clock, pid_t tid, const struct kp_sight *sight)
 {
 	struct stop_clock *c = of(clock);
 	struct stop_thread *thread = find(c, tid);
 	uint64_t now = c->outside.ops->now_ns(c->outside.ctx);
 	uint64_t periods, used;
+	bool good;
 
 	if (!thread)
 		return;
 	thread->asked = false;
-	if (!sight || !update(c, thread, now))
+	if (!sight)
 		return;
-	used = thread->sched.cpu_ns > thread->sampled_cpu_ns
-		       ? thread->sched.cpu_ns - thread->sampled_cpu_ns
+	good = was_at_work(thread, sight);
+	take_sched(thread, &sight->sched, now);
+	used = sight->sched.cpu_ns > thread->sampled_cpu_ns
+		       ? sight->sched.cpu_ns - thread->sampled_cpu_ns
 		       : 0;
 	periods = used / clock->period_ns;
 	if (periods > UINT32_MAX)
 		periods = UINT32_MAX;
-	thread->sampled_cpu_ns += periods * clock->period_ns;
 	thread->barren = !periods;
+	if (!periods || !good) {
+		thread->due_ns = now + POLL_MIN_NS;
+		return;
+	}
+	thread->sampled_cpu_ns += periods * clock->period_ns;
 	until_period(c, thread, now, used - periods * clock->period_ns);
-	if (periods)
-		c->outside.ops->put(c->outside.ctx, clock, tid, (uint32_t)periods - 1, sight);
+	c->outside.ops->put(c->outside.ctx, clock, tid, (uint32_t)periods - 1, sight);
 }
 
 uint64_t kp_stop_clock_due_ns(const struct kp_clock *clock)

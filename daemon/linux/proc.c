@@ -283,9 +283,9 @@ void kp_proc_where(pid_t pid, pid_t tid, struct kp_thread_where *ret)
 		ret->place = KP_PLACE_RUNNING;
 	} else if (sscanf(text, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &nr, &args[0],
 			  &args[1], &args[2], &args[3], &args[4], &args[5], &sp, &pc) == 9) {
-		*ret = (struct kp_thread_where){ KP_PLACE_SYSCALL, nr, sp, pc };
+		*ret = (struct kp_thread_where){ KP_PLACE_SYSCALL, nr, sp, pc, args[0] };
 	} else if (sscanf(text, "%ld %llx %llx", &nr, &sp, &pc) == 3) {
-		*ret = (struct kp_thread_where){ KP_PLACE_BLOCKED, nr, sp, pc };
+		*ret = (struct kp_thread_where){ KP_PLACE_BLOCKED, nr, sp, pc, 0 };
 	}
 }
 

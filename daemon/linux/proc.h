@@ -68,6 +68,7 @@ struct kp_thread_where {
 	enum kp_thread_place place;
 	long nr;
 	uint64_t sp, pc;
+	uint64_t arg; /* SYSCALL: the first argument */
 };
 void kp_proc_where(pid_t pid, pid_t tid, struct kp_thread_where *ret);
 

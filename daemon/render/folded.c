@@ -8,7 +8,7 @@
  * "name-PID/thread-TID" where threads are. It can be taken apart again: the first "/" is the one
  * between the two (one in the process's name becomes ":"), and the id is behind the last "-".
  *
- * Weights are whole numbers. CPU time is given in periods of the fastest clock in use, rounded to
+ * Weights are whole numbers. Time is given in periods of the fastest clock in use, rounded to
  * the nearest, at least 1. With one clock and no overrun that is exactly the number of samples.
  * With several clocks, or where a timer's expirations shared a signal, the bare number of samples
  * is not proportional to time, and the shares in the picture would be wrong; this is.
@@ -99,7 +99,7 @@ static uint64_t base_period(const struct kp_profile *p)
 	const struct kp_value_type *type = &p->value_type[p->default_value];
 
 	/* Instructions, bytes and the like are whole numbers already. */
-	if (strcmp(p->strings[type->type], "cpu") != 0)
+	if (strcmp(p->strings[type->unit], "nanoseconds") != 0)
 		return 0;
 	return kp_truth_period_ns(&p->truth);
 }

@@ -520,9 +520,11 @@ static void work_stuck_mail_off(struct kp_attachment *a)
 {
 	uint64_t stopped_ns = 0;
 
-	if (kp_timer_clock_stuck(a->timer, MAIL_PATIENCE_MS) == 0)
+	if (!a->flush && kp_timer_clock_stuck(a->timer, MAIL_PATIENCE_MS) == 0)
 		return;
-	kp_work_off_in_stop(a->target.pid, &a->memory->map, &stopped_ns, NULL);
+	kp_work_off_in_stop(a->target.pid, &a->memory->map, a->flush ? a->memory->signal : 0,
+			    &stopped_ns, NULL);
+	a->flush = false;
 	a->stopped_ns += stopped_ns;
 }
 

@@ -48,6 +48,7 @@ struct kp_attachment {
 	struct kp_modules modules;
 	bool look_at_threads, look_at_modules,
 		look_at_names; /* something is said to have changed */
+	bool flush; /* signals of ours are pending that would stay so */
 	uint64_t attached_ns; /* CLOCK_MONOTONIC */
 	uint64_t threads_ns, scan_ns, names_ns; /* when last looked at */
 	uint64_t scan_cost_ns; /* how long the last regular scan took */

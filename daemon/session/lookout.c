@@ -309,6 +309,8 @@ static void take_answer(struct kp_lookout *l, struct kp_look *look)
 	}
 	kp_look_regs(look, &regs);
 	walk(&walker, outsiders->attachment, &regs, kp_look_register, &sight);
+	sight.sched = look->sched;
+	sight.in_call = kp_cpu_is_in_call(&look->regs);
 	kp_outsiders_seen(outsiders, clock, look->tid, &sight);
 }
 

@@ -1,13 +1,6 @@
 /*
- * Threads that are sampled from outside: outsiders.h. Daemon, session loop.
- *
- * A thread that blocks the signal shows in that it uses CPU time and no sample comes. So it is only
- * looked for when there is such time in the process, and taken for one when it has blocked the signal
- * at several looks, used CPU time in between, and not been sampled: a thread that blocks signals now
- * and then has its samples when it ends that, and none of them is lost.
- *
- * Its own clocks are stopped then. If they ran on, the kernel would keep their signal, and charge all
- * the time to wherever the thread ends its blocking.
+ * Threads that are sampled from outside: outsiders.h. Daemon, session loop. Which threads block the
+ * signal is found out in blockers.c.
  */
 #include "daemon/session/outsiders.h"
 
@@ -18,15 +11,6 @@
 
 #include <stdlib.h>
 #include <sys/uio.h>
-
-#define MS UINT64_C(1000000)
-#define CHECK_NS (50 * MS) /* between two looks at masks */
-#define CHECKS_MAX 32 /* blockers and suspects whose mask is read at one time */
-#define SCANS_MAX 128 /* other threads */
-#define SUSPECTED_NS (2000 * MS) /* until a suspect is cleared that uses no CPU time */
-#define CPU_MIN_NS (10 * MS) /* in no sample */
-#define FREE_LOOKS 2 /* that find a blocker not blocking, in a row: it is none any more */
-#define SAID_MAX 5
 
 /* ---- the world, as the clocks see it ---- */
 
@@ -143,9 +127,10 @@ static uint64_t at_least(uint64_t value, uint64_t min)
 	return value > min ? value : min;
 }
 
-/* CPU time that a sample of the attachment's own clocks stands for. */
-static uint64_t cpu_period_ns(const struct kp_attachment *a)
+uint64_t kp_outsiders_cpu_period_ns(const struct kp_outsiders *o)
 {
+	const struct kp_attachment *a = o->attachment;
+
 	return a->event ? a->event->period_ns : a->timer->period_ns;
 }
 
@@ -160,9 +145,9 @@ int kp_outsiders_init(struct kp_outsiders *o, struct kp_attachment *a, struct kp
 		return 0;
 	r = kp_lookout_join(o->lookout, o, err);
 	if (r == 0 && kp_lookout_may_stop(o->lookout))
-		r = kp_stop_clock_create(&outside,
-					 at_least(cpu_period_ns(a), KP_OUTSIDE_PERIOD_MIN_NS),
-					 &o->stops, err);
+		r = kp_stop_clock_create(
+			&outside, at_least(kp_outsiders_cpu_period_ns(o), KP_OUTSIDE_PERIOD_MIN_NS),
+			&o->stops, err);
 	if (r == 0 && plan->wait_period_ns)
 		r = kp_wait_clock_create(&outside, plan->wait_period_ns, &o->waits, err);
 	return r == 0 && o->waits ? kp_attachment_put_clock(a, o->waits, err) : r;
@@ -182,7 +167,7 @@ void kp_outsiders_deinit(struct kp_outsiders *o)
 		kp_lookout_leave(o->lookout, o);
 	kp_clock_destroy(o->stops);
 	kp_clock_destroy(o->waits);
-	free(o->blocker);
+	kp_blockers_deinit(&o->blockers);
 	*o = (struct kp_outsiders){ 0 };
 }
 
@@ -204,192 +189,55 @@ pid_t kp_outsiders_owner(const struct kp_outsiders *o, uint8_t source, uint32_t 
 	return clock ? clock->ops->owner(clock, origin) : 0;
 }
 
-/* ---- blockers ---- */
-
-static struct kp_blocker *find(const struct kp_outsiders *o, pid_t tid)
-{
-	for (size_t i = 0; i < o->count; i++)
-		if (o->blocker[i].tid == tid)
-			return &o->blocker[i];
-	return NULL;
-}
-
-static void drop(struct kp_outsiders *o, struct kp_blocker *blocker)
-{
-	*blocker = o->blocker[--o->count];
-}
+/* ---- threads ---- */
 
 void kp_outsiders_forget(struct kp_outsiders *o, pid_t tid)
 {
-	struct kp_blocker *blocker = find(o, tid);
-
-	if (blocker)
-		drop(o, blocker);
+	kp_blockers_forget(&o->blockers, tid);
 	if (o->stops)
 		o->stops->ops->forget(o->stops, tid);
 	if (o->waits)
 		o->waits->ops->forget(o->waits, tid);
 }
 
-static bool blocks(const struct kp_outsiders *o, uint64_t mask)
+static void say_clamped(struct kp_outsiders *o)
 {
-	return mask & kp_signal_bit(o->attachment->memory->signal);
-}
-
-static bool is_blocking(const struct kp_outsiders *o, pid_t tid)
-{
-	struct kp_proc_status status;
-
-	return kp_proc_status(pid_of(o), tid, &status, NULL) == 0 && blocks(o, status.sig_blocked);
-}
-
-static void suspect(struct kp_outsiders *o, const struct kp_thread *thread, uint64_t now)
-{
-	struct kp_blocker *blocker;
-	uint64_t cpu_ns;
-
-	if (!kp_proc_thread_cpu_ns(pid_of(o), thread->tid, &cpu_ns))
-		return;
-	if (o->count == o->room) {
-		size_t room = o->room ? o->room * 2 : 16;
-		struct kp_blocker *grown = reallocarray(o->blocker, room, sizeof(*grown));
-
-		if (!grown)
-			return; /* it is seen again */
-		o->blocker = grown;
-		o->room = room;
-	}
-	blocker = &o->blocker[o->count++];
-	*blocker = (struct kp_blocker){ .tid = thread->tid,
-					.since_ns = now,
-					.cpu_ns = cpu_ns,
-					.sampled_ns = thread->sampled_ns };
-}
-
-static void say_blocker(struct kp_outsiders *o, const struct kp_thread *thread)
-{
-	uint32_t *said = &o->attachment->plan->blockers_said;
-
-	if (++*said <= SAID_MAX)
-		kp_lookout_say(o->lookout, "thread %s (tid %d) blocks the sampling signal: %s",
-			       thread->comm, (int)thread->tid,
-			       o->stops ? "it is sampled in short stops instead"
-					: "it is not sampled (--no-ptrace-fallback)");
-	if (*said == SAID_MAX)
-		kp_lookout_say(o->lookout, "further threads that block it are not named");
-}
-
-/* Its own clocks are stopped, and it is looked at instead. */
-static int take_over(struct kp_outsiders *o, struct kp_thread *thread, struct kp_err *err)
-{
-	struct kp_attachment *a = o->attachment;
-	int r = 0;
-
-	thread->blocks = true;
-	say_blocker(o, thread);
-	if (!o->stops)
-		return 0;
-	if (!o->listed)
-		r = kp_attachment_put_clock(a, o->stops, err);
-	o->listed = true;
-	if (o->stops->period_ns > cpu_period_ns(a))
+	if (o->stops->period_ns > kp_outsiders_cpu_period_ns(o))
 		kp_lookout_clamp(o->lookout, KP_CLAMPED_RATE,
 				 "threads that block the sampling signal are sampled at 1000 Hz at "
 				 "most: each sample stops them");
-	thread->stopped = o->stops->ops->arm(o->stops, thread->tid, thread->ns_tid, NULL) == 0;
-	if (thread->stopped)
-		kp_attachment_release(a, thread);
-	return r;
 }
 
-static void give_back(struct kp_outsiders *o, struct kp_thread *thread)
+/* Of ours: it would be the first that a sigwait() takes, and be there for the next program. */
+static bool has_signal_pending(const struct kp_outsiders *o, pid_t tid)
 {
-	thread->blocks = false;
-	if (!o->stops || !o->stops->ops->owner(o->stops, (uint32_t)thread->tid))
-		return;
-	o->stops->ops->forget(o->stops, thread->tid);
-	kp_attachment_take_back(o->attachment, thread);
+	struct kp_proc_status status;
+
+	return kp_proc_status(pid_of(o), tid, &status, NULL) == 0 &&
+	       status.sig_pending & kp_signal_bit(o->attachment->memory->signal);
 }
 
-/* CPU time for which samples should have come. */
-static uint64_t proof_ns(const struct kp_outsiders *o)
+int kp_outsiders_take_over(struct kp_outsiders *o, struct kp_thread *thread, struct kp_err *err)
 {
-	return at_least(2 * cpu_period_ns(o->attachment), CPU_MIN_NS);
-}
-
-/* What a look has found; true: it is suspected, or proven, still. */
-static bool judge(struct kp_outsiders *o, struct kp_blocker *blocker, struct kp_thread *thread,
-		  bool is_blocked, uint64_t now, struct kp_err *err, int *ret)
-{
-	uint64_t cpu_ns;
-
-	if (blocker->proven) {
-		blocker->free = is_blocked ? 0 : blocker->free + 1;
-		if (blocker->free < FREE_LOOKS)
-			return true;
-		give_back(o, thread);
-		return false;
-	}
-	if (!is_blocked || thread->sampled_ns != blocker->sampled_ns)
-		return false;
-	if (!kp_proc_thread_cpu_ns(pid_of(o), blocker->tid, &cpu_ns))
-		return false;
-	if (cpu_ns - blocker->cpu_ns < proof_ns(o))
-		return now - blocker->since_ns < SUSPECTED_NS + 2 * proof_ns(o);
-	blocker->proven = true;
-	*ret = take_over(o, thread, err);
-	return true;
-}
-
-static int check_blockers(struct kp_outsiders *o, uint64_t now, struct kp_err *err)
-{
-	size_t checks = o->count < CHECKS_MAX ? o->count : CHECKS_MAX;
 	int r = 0;
 
-	for (; checks && r == 0; checks--) {
-		size_t i = o->next_check < o->count ? o->next_check : 0;
-		struct kp_blocker *blocker = &o->blocker[i];
-		struct kp_thread *thread = kp_threads_find(&o->attachment->threads, blocker->tid);
-
-		if (thread && judge(o, blocker, thread, is_blocking(o, blocker->tid), now, err, &r))
-			o->next_check = i + 1;
-		else
-			drop(o, blocker);
-	}
+	kp_attachment_release(o->attachment, thread);
+	o->attachment->flush |= has_signal_pending(o, thread->tid);
+	if (!o->stops)
+		return 0;
+	if (!o->listed)
+		r = kp_attachment_put_clock(o->attachment, o->stops, err);
+	o->listed = true;
+	say_clamped(o);
+	thread->stopped = o->stops->ops->arm(o->stops, thread->tid, thread->ns_tid, NULL) == 0;
 	return r;
 }
 
-/* CPU time is missing: some threads that are under no suspicion yet are asked. */
-static void look_for_blockers(struct kp_outsiders *o, uint64_t now)
+void kp_outsiders_give_back(struct kp_outsiders *o, struct kp_thread *thread)
 {
-	const struct kp_threads *threads = &o->attachment->threads;
-	size_t scans = threads->count < SCANS_MAX ? threads->count : SCANS_MAX;
-
-	for (; scans; scans--) {
-		size_t i = o->next < threads->count ? o->next : 0;
-		const struct kp_thread *thread = &threads->thread[i];
-
-		o->next = i + 1;
-		if (!find(o, thread->tid) && is_blocking(o, thread->tid))
-			suspect(o, thread, now);
-	}
-}
-
-/* Whether there is more CPU time in no sample than before. */
-static bool is_time_missing(struct kp_outsiders *o)
-{
-	uint64_t cpu_ns, unexplained_ns;
-
-	if (!kp_proc_cpu_ns(pid_of(o), &cpu_ns))
-		return false;
-	unexplained_ns =
-		cpu_ns > o->attachment->explained_ns ? cpu_ns - o->attachment->explained_ns : 0;
-	if (unexplained_ns < o->unexplained_ns)
-		o->unexplained_ns = unexplained_ns;
-	if (unexplained_ns - o->unexplained_ns < proof_ns(o))
-		return false;
-	o->unexplained_ns = unexplained_ns;
-	return true;
+	if (o->stops)
+		o->stops->ops->forget(o->stops, thread->tid);
+	kp_attachment_take_back(o->attachment, thread);
 }
 
 /* Tables have come: what was walked without is walked again. */
@@ -407,13 +255,10 @@ static void follow_tables(struct kp_outsiders *o)
 
 int kp_outsiders_turn(struct kp_outsiders *o, uint64_t now, struct kp_err *err)
 {
-	if (!o->lookout || now - o->checked_ns < CHECK_NS)
+	if (!o->lookout)
 		return 0;
-	o->checked_ns = now;
 	follow_tables(o);
-	if (is_time_missing(o))
-		look_for_blockers(o, now);
-	return check_blockers(o, now, err);
+	return kp_blockers_turn(&o->blockers, o, now, err);
 }
 
 void kp_outsiders_seen(struct kp_outsiders *o, struct kp_clock *clock, pid_t tid,

@@ -6,6 +6,7 @@
 
 #include "common/err.h"
 #include "daemon/clock/outside.h"
+#include "daemon/session/blockers.h"
 #include "daemon/watch/threads.h"
 
 #include <stdbool.h>
@@ -16,27 +17,12 @@
 struct kp_attachment;
 struct kp_lookout;
 
-/* A thread that blocks the signal, or is suspected of it. */
-struct kp_blocker {
-	pid_t tid;
-	bool proven;
-	uint64_t since_ns;
-	uint64_t cpu_ns; /* CPU time when it came under suspicion */
-	uint64_t sampled_ns; /* and what of it was in samples */
-	uint32_t free; /* looks in a row that found it not blocking */
-};
-
 struct kp_outsiders {
 	struct kp_lookout *lookout; /* NULL: there is none */
 	struct kp_attachment *attachment;
 	uint64_t serial; /* different for all of a session */
 	struct kp_clock *stops, *waits; /* either may be NULL */
-	struct kp_blocker *blocker;
-	size_t count, room;
-	size_t next; /* of the threads, to be asked whether it blocks */
-	size_t next_check; /* of the blockers */
-	uint64_t checked_ns;
-	uint64_t unexplained_ns; /* CPU time in no sample that is put up with */
+	struct kp_blockers blockers;
 	uint64_t table_changes; /* of the store of unwind tables, when stacks were learned */
 	bool listed; /* the stop clock is in the raw profile */
 };
@@ -51,8 +37,18 @@ void kp_outsiders_deinit(struct kp_outsiders *o);
 void kp_outsiders_arm(struct kp_outsiders *o, const struct kp_thread *thread);
 void kp_outsiders_forget(struct kp_outsiders *o, pid_t tid);
 
-/* Looks for threads that block the signal, and whether those that were found still do. */
+/* Regular upkeep. */
 int kp_outsiders_turn(struct kp_outsiders *o, uint64_t now, struct kp_err *err);
+
+/*
+ * A thread is sampled in stops, its own clocks are stopped; and the other way round. Where stops are
+ * not allowed it is not sampled in between.
+ */
+int kp_outsiders_take_over(struct kp_outsiders *o, struct kp_thread *thread, struct kp_err *err);
+void kp_outsiders_give_back(struct kp_outsiders *o, struct kp_thread *thread);
+
+/* CPU time that a sample of the attachment's own clocks stands for. */
+uint64_t kp_outsiders_cpu_period_ns(const struct kp_outsiders *o);
 
 /* Weight unit of a source's samples, and the thread that one of them is of; 0: not theirs. */
 uint64_t kp_outsiders_period(const struct kp_outsiders *o, uint8_t source);

@@ -15,10 +15,14 @@ static void begin(void)
 	cr_assert_eq(clock_->ops->arm(clock_, TID, TID, &err), 0);
 }
 
+static bool in_call;
+
 static void answer(void)
 {
 	uint64_t pc[] = { 0x1000, 0x2000 };
-	struct kp_sight sight = { .sp = 64, .pc = pc, .depth = 2 };
+	struct kp_sight sight = {
+		.sp = 64, .pc = pc, .depth = 2, .sched = world.thread[TID].sched, .in_call = in_call
+	};
 
 	world.thread[TID].stale = false;
 	kp_stop_clock_seen(clock_, TID, &sight);
@@ -112,7 +116,37 @@ Test(stop, idle_thread_is_asked_for_less_and_less_often)
 	for (int i = 0; i < 100; i++)
 		pass(0);
 	cr_assert_gt(kp_stop_clock_due_ns(clock_), world.now);
-	cr_assert_leq(kp_stop_clock_due_ns(clock_), world.now + 20 * MS);
+	cr_assert_leq(kp_stop_clock_due_ns(clock_), world.now + 30 * MS);
+	kp_clock_destroy(clock_);
+}
+
+Test(stop, thread_that_has_just_woken_up_is_not_charged_to_its_sleep)
+{
+	begin();
+	world.thread[TID].sched.cpu_ns += 2 * PERIOD;
+	world.now += PERIOD;
+	clock_->ops->serve(clock_);
+	cr_assert_eq(world.asked_count, 1);
+	/* It got a CPU only to stop, in the call that it had slept in. */
+	in_call = true;
+	world.thread[TID].sched.runs++;
+	answer();
+	cr_assert_eq(world.samples, 0);
+	/* In a call, and on a CPU all along. */
+	world.now += PERIOD;
+	clock_->ops->serve(clock_);
+	cr_assert_eq(world.asked_count, 2);
+	answer();
+	cr_assert_eq(world.samples, 1);
+	cr_assert_geq(world.weight, 2);
+	/* In user mode, taken off its CPU. */
+	world.thread[TID].sched.cpu_ns += 2 * PERIOD;
+	world.now += PERIOD;
+	clock_->ops->serve(clock_);
+	in_call = false;
+	world.thread[TID].sched.runs++;
+	answer();
+	cr_assert_eq(world.samples, 2);
 	kp_clock_destroy(clock_);
 }
 

@@ -19,7 +19,7 @@ static void begin(void)
 
 static void waits_at(pid_t tid, uint64_t pc, uint64_t sp)
 {
-	world.thread[tid].where = (struct kp_thread_where){ KP_PLACE_SYSCALL, 0, sp, pc };
+	world.thread[tid].where = (struct kp_thread_where){ KP_PLACE_SYSCALL, 0, sp, pc, 0 };
 }
 
 /* It ran for a moment. */
