@@ -123,7 +123,23 @@ static void put_proofs(const struct kp_sources *s, FILE *out)
 		     cycles->why[0] ? ": " : "", cycles->why);
 }
 
+/* A child of kitprof does the stops, which Yama's first level takes for a stranger. */
+static void put_stops(const struct kp_sources *s, FILE *out)
+{
+	if (s->yama > 0 && !s->cap_sys_ptrace)
+		line(out, "short stops",
+		     "not allowed by Yama: threads that block the signal are named, not sampled");
+	else
+		line(out, "short stops",
+		     "for threads that block the signal: 1000 a second at most, for 60 s");
+}
+
 /* ---- what a session would do ---- */
+
+static const char *waiting_text(const struct kp_clock_plan *plan)
+{
+	return plan->wait_period_ns ? ", wall for threads that wait" : "";
+}
 
 static void put_plan(const struct kp_sources *s, const char *who, uint64_t rate_mhz, FILE *out)
 {
@@ -135,11 +151,12 @@ static void put_plan(const struct kp_sources *s, const char *who, uint64_t rate_
 	if (kp_clock_plan_make(s->wish, rate_mhz, &s->host, &plan, &err) < 0)
 		line(out, name, "not possible: %s", err.text);
 	else if (plan.has_event)
-		line(out, name, "%s for user time, cpu-timer for system calls%s%s",
+		line(out, name, "%s for user time, cpu-timer for system calls%s%s%s",
 		     plan.event.kind == KP_EVENT_CYCLES ? "cycles" : "task-clock",
-		     plan.why[0] ? "; " : "", plan.why);
+		     waiting_text(&plan), plan.why[0] ? "; " : "", plan.why);
 	else
-		line(out, name, "cpu-timer%s%s", plan.why[0] ? "; " : "", plan.why);
+		line(out, name, "cpu-timer%s%s%s", waiting_text(&plan), plan.why[0] ? "; " : "",
+		     plan.why);
 }
 
 static void put_target(const struct kp_sources *s, FILE *out)
@@ -177,11 +194,12 @@ void kp_sources_print(const struct kp_sources *s, FILE *out)
 {
 	put_claims(s, out);
 	put_proofs(s, out);
+	put_stops(s, out);
 	if (s->rate_mhz) {
 		put_plan(s, "", s->rate_mhz, out);
 	} else {
 		put_plan(s, "attach, ", 99000, out);
-		put_plan(s, "run, ", 999000, out);
+		put_plan(s, "run, ", s->wish == KP_CLOCK_WALL ? 99000 : 999000, out);
 	}
 	put_target(s, out);
 	put_conclusion(s, out);

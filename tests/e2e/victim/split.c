@@ -2,7 +2,7 @@
  * split MODE	one thread that runs for 3 ms and waits for 7 ms, in turns, until SIGTERM. It runs in
  *		in_run(), and waits in in_wait(), by MODE:
  *	sleep	nanosleep
- *	read	read from a pipe into which another thread, which sleeps, writes
+ *	read	read from a pipe into which another thread writes, 7 ms after it was asked to
  *	epoll	epoll_wait with a timeout
  *	futex	a condition variable with a timeout
  * Says at its end how long it ran and waited, in ms.
@@ -17,7 +17,7 @@
 #define RUN_NS (3 * MS)
 #define WAIT_MS 7
 
-static int pipe_fds[2], epoll_fd;
+static int pipe_fds[2], ask_fds[2], epoll_fd;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static int errors;
@@ -46,7 +46,8 @@ static __attribute__((noipa)) int in_wait(const char *mode)
 	char byte;
 
 	if (strcmp(mode, "read") == 0)
-		return read(pipe_fds[0], &byte, 1) == 1 ? 0 : errno;
+		return write(ask_fds[1], "x", 1) == 1 && read(pipe_fds[0], &byte, 1) == 1 ? 0
+											  : errno;
 	if (strcmp(mode, "epoll") == 0)
 		return epoll_wait(epoll_fd, &event, 1, WAIT_MS) == 0 ? 0 : errno;
 	if (strcmp(mode, "sleep") == 0)
@@ -85,13 +86,15 @@ static void *work(void *mode)
 	return (void *)(uintptr_t)x;
 }
 
-/* The other end of the pipe: a byte each 7 ms after one was taken. */
+/* The other end of the pipe. */
 static void *feed(void *unused)
 {
+	char byte;
+
 	(void)unused;
-	while (!victim_stopped) {
-		victim_sleep_ms(WAIT_MS + 3);
-		if (write(pipe_fds[1], "x", 1) != 1)
+	while (read(ask_fds[0], &byte, 1) == 1) {
+		victim_sleep_ms(WAIT_MS);
+		if (write(pipe_fds[1], &byte, 1) != 1)
 			errors++;
 	}
 	return NULL;
@@ -104,11 +107,13 @@ int main(int argc, char **argv)
 
 	victim_end_on_term();
 	epoll_fd = epoll_create1(0);
-	if (epoll_fd < 0 || pipe(pipe_fds) != 0 || pthread_create(&feeder, NULL, feed, NULL) != 0 ||
+	if (epoll_fd < 0 || pipe(pipe_fds) != 0 || pipe(ask_fds) != 0 ||
+	    pthread_create(&feeder, NULL, feed, NULL) != 0 ||
 	    pthread_create(&worker, NULL, work, mode) != 0)
 		victim_give_up("pthread_create");
 	victim_ready();
 	pthread_join(worker, NULL);
+	close(ask_fds[1]);
 	pthread_join(feeder, NULL);
 	return errors ? 1 : 0;
 }

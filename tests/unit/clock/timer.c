@@ -211,3 +211,45 @@ Test(timer, request_of_a_thread_that_runs_unanswered_is_stuck)
 	cr_assert(kp_timer_clock_is_settled(clock_, 99));
 	kp_clock_destroy(clock_);
 }
+
+Test(timer, timer_of_a_thread_that_is_released_is_deleted_in_a_stop_if_need_be)
+{
+	begin();
+	arm(500, 5);
+	work_off(1, 0);
+	clock_->ops->serve(clock_);
+	clock_->ops->release(clock_, 500);
+	cr_assert_eq(head.mail[0].op, KP_MAIL_DISARM);
+	cr_assert_eq(clock_->ops->owner(clock_, 5), 0);
+	usleep(2000);
+	cr_assert_eq(kp_timer_clock_stuck(clock_, 1), 1);
+	work_off(1, 0);
+	clock_->ops->serve(clock_);
+	cr_assert_eq(kp_timer_clock_stuck(clock_, 1), 0);
+	/* And it may come back. */
+	arm(500, 5);
+	work_off(1, 0);
+	clock_->ops->serve(clock_);
+	cr_assert_eq(clock_->ops->owner(clock_, 5), 500);
+	kp_clock_destroy(clock_);
+}
+
+Test(timer, all_timers_of_released_threads_are_deleted_though_the_box_is_full)
+{
+	begin();
+	for (pid_t tid = 1; tid <= 300; tid++)
+		arm(tid, tid);
+	for (int turns = 0; turns < 100 && clock_->armed < 300; turns++) {
+		work_off(KP_MAIL_SLOTS, 0);
+		clock_->ops->serve(clock_);
+	}
+	for (pid_t tid = 1; tid <= 300; tid++)
+		clock_->ops->release(clock_, tid);
+	for (uint32_t done = 0, turns = 0; done < 300; turns++) {
+		cr_assert_lt(turns, 100);
+		done += work_off(KP_MAIL_SLOTS, 0);
+		clock_->ops->serve(clock_);
+	}
+	cr_assert_eq(waiting(), 0);
+	kp_clock_destroy(clock_);
+}

@@ -56,46 +56,52 @@ Test(sources, machine_that_has_everything)
 {
 	struct kp_sources s = good();
 
-	expect(&s, "kernel tick          250 Hz: CPU timers signal no faster\n"
-		   "perf_event_paranoid  2: events for user mode of one's own threads\n"
-		   "perf sample rate     100000 Hz at most; kitprof asks for half of it at most\n"
-		   "capabilities         CAP_PERFMON CAP_SYS_PTRACE\n"
-		   "seccomp              no filter on kitprof\n"
-		   "yama                 not there: processes of the same user\n"
-		   "hypervisor           the CPU does not say that it is a virtual one\n"
-		   "CPU timers           always there\n"
-		   "/proc/PID/timers     readable\n"
-		   "task-clock event     allowed\n"
-		   "task events          allowed: births and execs are known at once\n"
-		   "hardware cycles      alive: it counted and interrupted, 2.50 cycles a ns\n"
-		   "attach, 99 Hz        cpu-timer\n"
-		   "run, 999 Hz          task-clock for user time, cpu-timer for system calls\n"
-		   "conclusion           sampling works, at any rate from 1 Hz to 10 kHz\n");
+	expect(&s,
+	       "kernel tick          250 Hz: CPU timers signal no faster\n"
+	       "perf_event_paranoid  2: events for user mode of one's own threads\n"
+	       "perf sample rate     100000 Hz at most; kitprof asks for half of it at most\n"
+	       "capabilities         CAP_PERFMON CAP_SYS_PTRACE\n"
+	       "seccomp              no filter on kitprof\n"
+	       "yama                 not there: processes of the same user\n"
+	       "hypervisor           the CPU does not say that it is a virtual one\n"
+	       "CPU timers           always there\n"
+	       "/proc/PID/timers     readable\n"
+	       "task-clock event     allowed\n"
+	       "task events          allowed: births and execs are known at once\n"
+	       "hardware cycles      alive: it counted and interrupted, 2.50 cycles a ns\n"
+	       "short stops          for threads that block the signal: 1000 a second at most, for "
+	       "60 s\n"
+	       "attach, 99 Hz        cpu-timer\n"
+	       "run, 999 Hz          task-clock for user time, cpu-timer for system calls\n"
+	       "conclusion           sampling works, at any rate from 1 Hz to 10 kHz\n");
 }
 
 Test(sources, machine_that_allows_nothing)
 {
 	struct kp_sources s = poor();
 
-	expect(&s, "kernel tick          100 Hz: CPU timers signal no faster\n"
-		   "perf_event_paranoid  4: events only for root or CAP_PERFMON\n"
-		   "capabilities         none that matter here\n"
-		   "seccomp              kitprof runs under a filter\n"
-		   "yama                 1: only a program's own parent, or CAP_SYS_PTRACE: "
-		   "`kitprof run` "
-		   "works, --pid does not\n"
-		   "hypervisor           yes: it may claim counters that it does not have\n"
-		   "CPU timers           always there\n"
-		   "/proc/PID/timers     timers: no\n"
-		   "task-clock event     events: no\n"
-		   "task events          task events: no\n"
-		   "hardware cycles      denied: counters: no\n"
-		   "attach, 99 Hz        cpu-timer\n"
-		   "run, 999 Hz          cpu-timer; events: no; CPU timers deliver at most one "
-		   "signal a "
-		   "kernel tick (100 Hz here)\n"
-		   "pid 42               would be refused: pid 42 is traced already\n"
-		   "conclusion           pid 42 cannot be profiled\n");
+	expect(&s,
+	       "kernel tick          100 Hz: CPU timers signal no faster\n"
+	       "perf_event_paranoid  4: events only for root or CAP_PERFMON\n"
+	       "capabilities         none that matter here\n"
+	       "seccomp              kitprof runs under a filter\n"
+	       "yama                 1: only a program's own parent, or CAP_SYS_PTRACE: "
+	       "`kitprof run` "
+	       "works, --pid does not\n"
+	       "hypervisor           yes: it may claim counters that it does not have\n"
+	       "CPU timers           always there\n"
+	       "/proc/PID/timers     timers: no\n"
+	       "task-clock event     events: no\n"
+	       "task events          task events: no\n"
+	       "hardware cycles      denied: counters: no\n"
+	       "short stops          not allowed by Yama: threads that block the signal are named, "
+	       "not sampled\n"
+	       "attach, 99 Hz        cpu-timer\n"
+	       "run, 999 Hz          cpu-timer; events: no; CPU timers deliver at most one "
+	       "signal a "
+	       "kernel tick (100 Hz here)\n"
+	       "pid 42               would be refused: pid 42 is traced already\n"
+	       "conclusion           pid 42 cannot be profiled\n");
 }
 
 /* The line that starts with name, without it. */

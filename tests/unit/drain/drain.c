@@ -316,3 +316,30 @@ Test(drain, slice_without_tables_is_walked_by_frame_pointer)
 	cr_assert_eq(record.sample.how, KP_HOW_SLICE | KP_HOW_FP);
 	kp_drain_deinit(&drain);
 }
+
+Test(drain, samples_of_the_daemon_itself_are_counted_and_written_likewise)
+{
+	struct {
+		struct kp_ring_record record;
+		uint64_t pc[2];
+	} own = { { .origin = 7, .overrun = 7 % 3, .depth = 2, .source = KP_SOURCE_WAIT },
+		  { 0x1007, 0x2000 } };
+	struct kp_ring_counts counts;
+
+	begin();
+	left = 3;
+	sample(1);
+	cr_assert_eq(kp_drain_put(&drain, &own.record, 5, &err), 0);
+	cr_assert_eq(kp_drain_put(&drain, &own.record, 6, &err), 0);
+	cr_assert_eq(kp_drain_run(&drain, 9, true, &err), 0);
+	cr_assert_str_eq(content(), "T5 7 7 T9 1");
+	/* None is left. */
+	cr_assert_eq(kp_drain_put(&drain, &own.record, 9, &err), 0);
+	kp_drain_count(&drain, &counts);
+	cr_assert_eq(counts.taken, 4);
+	cr_assert_eq(counts.kept, 3);
+	cr_assert_eq(counts.dropped_cap, 1);
+	/* Waiting explains no CPU time, and its overruns are no timer's. */
+	cr_assert_eq(drain.overruns, 1);
+	cr_assert_eq(drain.explained_ns, 20);
+}

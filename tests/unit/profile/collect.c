@@ -438,6 +438,51 @@ Test(collect, accounts_for_what_was_lost)
 }
 
 /* Sums that would not fit into 64 bits do not turn into small numbers. */
+static void timed_sample(enum kp_sample_source source, uint64_t weight_ns, uint32_t overrun)
+{
+	struct kp_raw_sample r = { .pid = 1,
+				   .tid = 1,
+				   .weight_ns = weight_ns,
+				   .source = (uint8_t)source,
+				   .overrun = overrun,
+				   .depth = 1,
+				   .pc = PCS(APP + 0x10) };
+
+	cr_assert_eq(kp_raw_put_sample(&raw->writer, &r, &err), 0);
+}
+
+Test(collect, time_waited_is_wall_time_and_no_cpu_time)
+{
+	struct kp_raw_clock timer = { .source = KP_SOURCE_TIMER,
+				      .signal = 23,
+				      .period_ns = 1000,
+				      .name = kp_raw_string("cpu-timer") };
+	struct kp_raw_clock wall = { .source = KP_SOURCE_WAIT,
+				     .period_ns = 1000,
+				     .name = kp_raw_string("wall") };
+	struct kp_profile *p;
+
+	begin();
+	cr_assert_eq(kp_raw_put_clock(&raw->writer, &timer, &err), 0);
+	cr_assert_eq(kp_raw_put_clock(&raw->writer, &wall, &err), 0);
+	timed_sample(KP_SOURCE_TIMER, 3000, 2);
+	timed_sample(KP_SOURCE_STOP, 1000, 0);
+	timed_sample(KP_SOURCE_WAIT, 50000, 49);
+	p = collect();
+	cr_assert_eq(p->value_count, 3);
+	cr_assert_eq(kp_profile_value(p, "wall"), p->default_value);
+	cr_assert_eq(p->sample_count, 1);
+	cr_assert_eq(p->samples[0].value[kp_profile_value(p, "samples")], 3);
+	cr_assert_eq(p->samples[0].value[kp_profile_value(p, "wall")], 54000);
+	cr_assert_eq(p->samples[0].value[kp_profile_value(p, "cpu")], 4000);
+	cr_assert(p->truth.wall);
+	cr_assert_eq(p->truth.explained_ns, 4000);
+	cr_assert_eq(p->truth.waited_ns, 50000);
+	cr_assert_eq(p->truth.waits, 1);
+	cr_assert_eq(p->truth.overruns, 2);
+	finish(p);
+}
+
 Test(collect, takes_no_absurd_losses)
 {
 	struct kp_raw_lost lost = { .dropped_full = UINT64_MAX, .abandoned = UINT64_MAX, .bad = 3 };
