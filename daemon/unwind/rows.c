@@ -7,7 +7,7 @@
 
 #define PAGE (UINT64_C(1) << KP_TABLE_PAGE_SHIFT)
 #define RULE_MAX 65536u
-#define SLOT_COUNT (2 * RULE_MAX) /* a power of two */
+#define SLOT_COUNT_MIN 256u /* a power of two */
 #define ROW_MAX ((size_t)1 << 30) /* 4 GiB of them */
 #define PROBE_MAX 256 /* of slots; more only where somebody has chosen the rules for it */
 
@@ -25,6 +25,7 @@ struct kp_rows {
 	struct kp_table_rule *rule;
 	uint32_t rule_count, rule_room;
 	uint32_t *slot; /* hash -> rule + 1, or 0 */
+	uint32_t slot_count; /* a power of two, at least twice the rules */
 	uint64_t cfa_bytes[KP_CFA_INVALID + 1], lost_fp_bytes;
 };
 
@@ -66,29 +67,60 @@ static int add_rule(struct kp_rows *rows, const struct kp_table_rule *rule)
 	return 0;
 }
 
-/* The rule's number. */
-static int intern(struct kp_rows *rows, const struct kp_table_rule *rule, uint32_t *ret)
+/* The slot that has the rule or could have it; NULL: it would take too long. */
+static uint32_t *find_slot(const struct kp_rows *rows, const struct kp_table_rule *rule)
 {
 	uint32_t at = hash(rule);
 
 	for (int i = 0; i < PROBE_MAX; i++, at++) {
-		uint32_t *slot = &rows->slot[at % SLOT_COUNT];
+		uint32_t *slot = &rows->slot[at % rows->slot_count];
 
-		if (*slot && memcmp(&rows->rule[*slot - 1], rule, sizeof(*rule)) != 0)
-			continue;
-		if (!*slot && rows->rule_count == RULE_MAX)
-			break;
-		if (!*slot) {
-			int r = add_rule(rows, rule);
-
-			if (r < 0)
-				return r;
-			*slot = rows->rule_count;
-		}
-		*ret = *slot - 1;
-		return 0;
+		if (!*slot || memcmp(&rows->rule[*slot - 1], rule, sizeof(*rule)) == 0)
+			return slot;
 	}
+	return NULL;
+}
+
+static int grow_slots(struct kp_rows *rows)
+{
+	uint32_t count = rows->slot_count ? 2 * rows->slot_count : SLOT_COUNT_MIN;
+	uint32_t *grown = calloc(count, sizeof(*grown));
+
+	if (!grown)
+		return -KP_ENOMEM;
+	free(rows->slot);
+	rows->slot = grown;
+	rows->slot_count = count;
+	for (uint32_t i = 0; i < rows->rule_count; i++) {
+		uint32_t *slot = find_slot(rows, &rows->rule[i]);
+
+		if (slot)
+			*slot = i + 1;
+	}
+	return 0;
+}
+
+/* The rule's number; INVALID's where there are no numbers left, or none to be found in time. */
+static int intern(struct kp_rows *rows, const struct kp_table_rule *rule, uint32_t *ret)
+{
+	uint32_t *slot;
+	int r = 0;
+
+	if (2 * (rows->rule_count + 1) > rows->slot_count)
+		r = grow_slots(rows);
+	if (r < 0)
+		return r;
+	slot = find_slot(rows, rule);
 	*ret = RULE_INVALID;
+	if (!slot || (!*slot && rows->rule_count == RULE_MAX))
+		return 0;
+	if (!*slot) {
+		r = add_rule(rows, rule);
+		if (r < 0)
+			return r;
+		*slot = rows->rule_count;
+	}
+	*ret = *slot - 1;
 	return 0;
 }
 
@@ -106,9 +138,7 @@ struct kp_rows *kp_rows_create(uint64_t first, uint64_t end)
 	rows->since = rows->first;
 	rows->page_count = (uint32_t)((end - rows->first + PAGE - 1) / PAGE);
 	rows->pages = malloc((rows->page_count + (size_t)1) * sizeof(*rows->pages));
-	rows->slot = calloc(SLOT_COUNT, sizeof(*rows->slot));
-	if (!rows->pages || !rows->slot || intern(rows, &gap, &n) < 0 ||
-	    intern(rows, &invalid, &n) < 0) {
+	if (!rows->pages || intern(rows, &gap, &n) < 0 || intern(rows, &invalid, &n) < 0) {
 		kp_rows_destroy(rows);
 		return NULL;
 	}
