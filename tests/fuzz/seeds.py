@@ -84,9 +84,77 @@ def walk_seeds():
         yield f"restorer-{cpu}", walk(cpu, AUTO, b"", stack(**words), TEXT + 960, base)
 
 
+# tests/unit/unwind/framewriter.h
+CODE, FRAMES = 0x401000, 0x500000
+SECTIONS, HDR, DEBUG, COMPRESSED = 1, 2, 4, 8
+SDATA4_HERE = 0x1B  # DW_EH_PE_pcrel | DW_EH_PE_sdata4
+RA = [16, 30, 1]
+START = [bytes([0x0C, 7, 8, 0x90, 1]), bytes([0x0C, 31, 0]), bytes([0x0D, 2])]
+
+
+def entry(body):
+    body += bytes(-len(body) % 4)
+    return struct.pack("<I", len(body)) + body
+
+
+def cie(cpu, augmentation=b"R", data=bytes([SDATA4_HERE])):
+    return entry(struct.pack("<IB", 0, 1) + b"z" + augmentation + bytes([0, 1, 0x78, RA[cpu], len(data)])
+                 + data + START[cpu])
+
+
+def fde(section, start, size, program, cie_at=0):
+    at = len(section)
+    return section + entry(struct.pack("<IiIB", at + 4 - cie_at, CODE + start - (FRAMES + at + 8), size, 0)
+                           + bytes(program))
+
+
+def debug_frame(version, cpu):
+    body = struct.pack("<IBB", 0xFFFFFFFF, version, 0) + (bytes([8, 0]) if version == 4 else b"")
+    section = entry(body + bytes([1, 0x78, RA[cpu]]) + START[cpu])
+    return section + entry(struct.pack("<IQQ", 0, CODE + 0x100, 0x80) + bytes([0x44, 0x0E, 32]))
+
+
+def elf(machine, section):
+    """The whole file: code that is not in it, .eh_frame, and the header that says where that is"""
+    data = 64 + 3 * 56
+    hdr = struct.pack("<4Bi", 1, SDATA4_HERE, 0xFF, 0xFF, -len(section) - 4)
+    size = len(section) + len(hdr)
+    phdrs = [(1, 5, 0, CODE, CODE, 0, 0x10000, 1), (1, 4, data, FRAMES, FRAMES, size, size, 1),
+             (0x6474E550, 4, 0, FRAMES + len(section), 0, 0, len(hdr), 1)]
+    head = b"\x7fELF" + bytes([2, 1, 1]).ljust(12, b"\0")
+    head += struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, 0, 0, 64, 56, len(phdrs), 64, 0, 0)
+    return head + b"".join(struct.pack("<IIQQQQQQ", *p) for p in phdrs) + section + hdr
+
+
+def unwind_build_seeds():
+    plt = [0x0F, 11, 0x77, 8, 0x80, 0, 0x3F, 0x1A, 0x3B, 0x2A, 0x33, 0x24, 0x22]
+    deref = [0x0F, 5, 0x77, 40, 0x06, 0x23, 8, 0x41, 0x0F, 6, 0x71, 0x78, 0x06, 0x08, 8, 0x22]
+    signal = [0x0F, 4, 0x77, 0xA0, 1, 0x06, 0x10, 16, 3, 0x77, 0xA8, 1]
+    for cpu in range(3):
+        frame = [0x41, 0x0E, 16, 0x86, 2, 0x02, 3, 0x0D, 6, 0x0A, 0x03, 3, 0, 0x0C, 7, 8, 0x04, 3, 0, 0, 0,
+                 0x0B, 0xC6, 0x07, RA[cpu]]
+        rare = [0x05, 6, 3, 0x41, 0x11, 6, 0x7F, 0x41, 0x2F, 6, 2, 0x41, 0x14, 7, 0, 0x41, 0x15, 6, 1, 0x41,
+                0x16, 6, 3, 0x77, 24, 0x06, 0x41, 0x09, 6, 3, 0x08, 6, 0x06, 6, 0x2E, 8, 0x2D, 0x12, 7, 0x7F,
+                0x13, 0x7E, 0x1D, 1, 0, 0, 0, 0, 0, 0, 0, 0x10, 6, 3, 0x08, 32, 0x1C]
+        section = cie(cpu)
+        for n, program in enumerate([frame, rare, plt, deref]):
+            section = fde(section, 0x1000 * n + 0x100, 0x800, program)
+        for parts, kind in (SECTIONS, "sections"), (HDR, "hdr"):
+            yield f"{kind}-{cpu}", bytes([cpu + 3, parts]) + section
+        yield f"file-{cpu}", bytes([0, 0]) + elf(MACHINES[cpu], section)
+        section = cie(cpu, b"PLRS", bytes([SDATA4_HERE, 1, 2, 3, 4, SDATA4_HERE, SDATA4_HERE]))
+        section = fde(section, 0x20000, 0x10, signal)
+        yield f"signal-{cpu}", bytes([cpu + 3, SECTIONS]) + section
+        for version in 1, 4:
+            parts = SECTIONS | DEBUG | (COMPRESSED if version == 4 else 0)
+            yield f"debug{version}-{cpu}", bytes([cpu + 3, parts]) + debug_frame(version, cpu)
+
+
 def main():
     for name, data in walk_seeds():
         (CORPUS / "walk" / name).write_bytes(data)
+    for name, data in unwind_build_seeds():
+        (CORPUS / "unwind_build" / name).write_bytes(data)
 
 
 main()
