@@ -94,19 +94,18 @@ static void put(void *ctx, struct kp_clock *clock, pid_t tid, uint32_t overrun,
 {
 	const struct kp_outsiders *o = ctx;
 	struct kp_attachment *a = o->attachment;
-	struct {
-		struct kp_ring_record record;
-		uint64_t pc[KP_DEPTH_MAX];
-	} room = { .record = { .origin = (uint32_t)tid,
-			       .overrun = overrun,
-			       .depth = sight->depth,
-			       .source = (uint8_t)clock->ops->source,
-			       .walk_end = sight->walk_end,
-			       .how = sight->how } };
+	uint64_t room[sizeof(struct kp_ring_record) / 8 + KP_DEPTH_MAX];
+	struct kp_ring_record *record = (struct kp_ring_record *)(void *)room;
 
+	*record = (struct kp_ring_record){ .origin = (uint32_t)tid,
+					   .overrun = overrun,
+					   .depth = sight->depth,
+					   .source = (uint8_t)clock->ops->source,
+					   .walk_end = sight->walk_end,
+					   .how = sight->how };
 	for (uint16_t i = 0; i < sight->depth; i++)
-		room.pc[i] = sight->pc[i];
-	kp_drain_put(&a->memory->drain, &room.record, kp_attachment_elapsed_ns(a), NULL);
+		record->pc[i] = sight->pc[i];
+	kp_drain_put(&a->memory->drain, record, kp_attachment_elapsed_ns(a), NULL);
 }
 
 static const struct kp_outside_ops world = {

@@ -24,7 +24,7 @@
 
 /* Each its own code, so that the compiler does not make one of them. */
 #define BURN(name, number)                                                                         \
-	static __attribute__((noipa)) unsigned burn_##name(unsigned x, uint64_t ns)                \
+	static __attribute__((noinline)) unsigned burn_##name(unsigned x, uint64_t ns)             \
 	{                                                                                          \
 		uint64_t end = victim_now_ns() + ns;                                               \
 		while (victim_now_ns() < end)                                                      \

@@ -22,7 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static int errors;
 
-static __attribute__((noipa)) unsigned in_run(unsigned x)
+static __attribute__((noinline)) unsigned in_run(unsigned x)
 {
 	struct timespec ts;
 	uint64_t end, now;
@@ -39,7 +39,7 @@ static __attribute__((noipa)) unsigned in_run(unsigned x)
 	return x;
 }
 
-static __attribute__((noipa)) int in_wait(const char *mode)
+static __attribute__((noinline)) int in_wait(const char *mode)
 {
 	struct timespec until, pause = { .tv_nsec = WAIT_MS * (long)MS };
 	struct epoll_event event;
@@ -102,7 +102,7 @@ static void *feed(void *unused)
 
 int main(int argc, char **argv)
 {
-	pthread_t worker, feeder;
+	pthread_t worker = 0, feeder = 0;
 	char *mode = argc > 1 ? argv[1] : "sleep";
 
 	victim_end_on_term();

@@ -319,22 +319,24 @@ Test(drain, slice_without_tables_is_walked_by_frame_pointer)
 
 Test(drain, samples_of_the_daemon_itself_are_counted_and_written_likewise)
 {
-	struct {
-		struct kp_ring_record record;
-		uint64_t pc[2];
-	} own = { { .origin = 7, .overrun = 7 % 3, .depth = 2, .source = KP_SOURCE_WAIT },
-		  { 0x1007, 0x2000 } };
+	uint64_t room[sizeof(struct kp_ring_record) / 8 + 2];
+	struct kp_ring_record *own = (struct kp_ring_record *)(void *)room;
 	struct kp_ring_counts counts;
 
+	*own = (struct kp_ring_record){
+		.origin = 7, .overrun = 7 % 3, .depth = 2, .source = KP_SOURCE_WAIT
+	};
+	own->pc[0] = 0x1007;
+	own->pc[1] = 0x2000;
 	begin();
 	left = 3;
 	sample(1);
-	cr_assert_eq(kp_drain_put(&drain, &own.record, 5, &err), 0);
-	cr_assert_eq(kp_drain_put(&drain, &own.record, 6, &err), 0);
+	cr_assert_eq(kp_drain_put(&drain, own, 5, &err), 0);
+	cr_assert_eq(kp_drain_put(&drain, own, 6, &err), 0);
 	cr_assert_eq(kp_drain_run(&drain, 9, true, &err), 0);
 	cr_assert_str_eq(content(), "T5 7 7 T9 1");
 	/* None is left. */
-	cr_assert_eq(kp_drain_put(&drain, &own.record, 9, &err), 0);
+	cr_assert_eq(kp_drain_put(&drain, own, 9, &err), 0);
 	kp_drain_count(&drain, &counts);
 	cr_assert_eq(counts.taken, 4);
 	cr_assert_eq(counts.kept, 3);
