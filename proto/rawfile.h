@@ -144,8 +144,9 @@ enum kp_raw_tally_flag {
 	KP_TALLY_BLOCKED = 2, /* it blocks the sampling signal */
 	KP_TALLY_STOPPED = 4, /* it was sampled in short stops instead */
 	KP_TALLY_UNARMED = 8, /* no clock could be started for it */
+	KP_TALLY_ENDED = 16, /* it has ended; cpu_ns is all but what that took */
 };
-#define KP_TALLY_ALL 15u
+#define KP_TALLY_ALL 31u
 
 /* Sums since the start; the last one counts. Also part of END. */
 struct kp_raw_lost {

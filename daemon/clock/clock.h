@@ -79,6 +79,12 @@ size_t kp_timer_clock_stuck(const struct kp_clock *clock, uint64_t patience_ms);
 /* Whether nothing is to be done for the thread any more: it is armed, failed or not known. */
 bool kp_timer_clock_is_settled(const struct kp_clock *clock, pid_t tid);
 
+/*
+ * CPU time that the thread had used since its birth when it was learned that its timer was made, as
+ * far as schedstat knew. False: it was not made.
+ */
+bool kp_timer_clock_armed_at(const struct kp_clock *clock, pid_t tid, uint64_t *ret_ns);
+
 /* The perf events that can be a clock. */
 enum kp_event_kind {
 	KP_EVENT_TASK_CLOCK, /* software: counts the ns that a thread runs */
@@ -100,6 +106,12 @@ struct kp_event_period {
 int kp_event_clock_create(pid_t pid, uint64_t agent, int signal,
 			  const struct kp_event_period *period, struct kp_clock **ret,
 			  struct kp_err *err);
+
+/* CPU time of the thread since the event was started for it. False: it was not. */
+bool kp_event_clock_ran(const struct kp_clock *clock, pid_t tid, uint64_t *ret_ns);
+
+/* Whether the thread has no event because it blocks the signal. */
+bool kp_event_clock_is_blocked(const struct kp_clock *clock, pid_t tid);
 
 static inline void kp_clock_destroy(struct kp_clock *clock)
 {

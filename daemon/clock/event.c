@@ -251,6 +251,22 @@ static void destroy(struct kp_clock *clock)
 	free(c);
 }
 
+bool kp_event_clock_ran(const struct kp_clock *clock, pid_t tid, uint64_t *ret_ns)
+{
+	const struct event_clock *c = (const struct event_clock *)clock;
+	const struct kp_clock_thread *thread = kp_thread_table_find(&c->threads, tid);
+
+	return thread && thread->state == KP_THREAD_ARMED && kp_perf_event_ran(thread->fd, ret_ns);
+}
+
+bool kp_event_clock_is_blocked(const struct kp_clock *clock, pid_t tid)
+{
+	const struct event_clock *c = (const struct event_clock *)clock;
+	const struct kp_clock_thread *thread = kp_thread_table_find(&c->threads, tid);
+
+	return thread && thread->state == KP_THREAD_WAITING;
+}
+
 #define OPS(clock_name)                                                                            \
 	{                                                                                          \
 		.name = clock_name, .source = KP_SOURCE_EVENT, .arm = arm, .forget = forget,       \

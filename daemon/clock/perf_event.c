@@ -43,6 +43,19 @@ int kp_perf_event_open(enum kp_event_kind kind, pid_t tid, uint64_t count)
 	return (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
+bool kp_perf_event_ran(int fd, uint64_t *ret_ns)
+{
+	/* As read_format has it. */
+	struct {
+		uint64_t value, enabled_ns, running_ns;
+	} counted;
+
+	if (read(fd, &counted, sizeof(counted)) != (ssize_t)sizeof(counted))
+		return false;
+	*ret_ns = counted.enabled_ns;
+	return true;
+}
+
 static long setting(const char *path)
 {
 	_cleanup_(kp_freep) char *text = NULL;

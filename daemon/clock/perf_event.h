@@ -13,6 +13,9 @@
  */
 int kp_perf_event_open(enum kp_event_kind kind, pid_t tid, uint64_t count);
 
+/* How long its thread has been on a CPU since the event was enabled; also when it has ended. */
+bool kp_perf_event_ran(int fd, uint64_t *ret_ns);
+
 /* The failure that errno stands for. -KP_EGONE if the thread has ended, else -KP_ESYSTEM. */
 int kp_perf_event_explain(enum kp_event_kind kind, pid_t tid, struct kp_err *err);
 

@@ -57,6 +57,8 @@ static void settle(struct timer_clock *c, struct kp_clock_thread *thread,
 	} else {
 		thread->state = KP_THREAD_ARMED;
 		thread->timer_id = mail->timer_id;
+		if (!kp_proc_thread_cpu_ns(c->pid, thread->tid, &thread->cpu_ns))
+			thread->cpu_ns = UINT64_MAX;
 		c->base.armed++;
 	}
 }
@@ -264,6 +266,17 @@ size_t kp_timer_clock_stuck(const struct kp_clock *clock, uint64_t patience_ms)
 	for (size_t i = 0; i < c->threads.count; i++)
 		stuck += is_stuck(c, &c->threads.thread[i], patience_ms * 1000000);
 	return stuck;
+}
+
+bool kp_timer_clock_armed_at(const struct kp_clock *clock, pid_t tid, uint64_t *ret_ns)
+{
+	const struct timer_clock *c = (const struct timer_clock *)clock;
+	const struct kp_clock_thread *thread = kp_thread_table_find(&c->threads, tid);
+
+	if (!thread || thread->state != KP_THREAD_ARMED)
+		return false;
+	*ret_ns = thread->cpu_ns;
+	return true;
 }
 
 bool kp_timer_clock_is_settled(const struct kp_clock *clock, pid_t tid)

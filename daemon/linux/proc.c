@@ -17,6 +17,7 @@
 #include <time.h>
 
 #define PF_KTHREAD 0x00200000u
+#define USER_HZ 100u /* the same on all our CPUs */
 
 static int gone(pid_t pid, struct kp_err *err)
 {
@@ -333,6 +334,16 @@ bool kp_proc_cpu_ns(pid_t pid, uint64_t *ret)
 	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &ts) != 0)
 		return false;
 	*ret = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return true;
+}
+
+bool kp_proc_waited_cpu_ns(pid_t pid, uint64_t *ret)
+{
+	uint64_t user, kernel;
+
+	if (stat_field(pid, 16, &user, NULL) < 0 || stat_field(pid, 17, &kernel, NULL) < 0)
+		return false;
+	*ret = (user + kernel) * (1000000000u / USER_HZ);
 	return true;
 }
 

@@ -87,6 +87,12 @@ int kp_proc_timers(pid_t pid, struct kp_proc_timer **ret, size_t *ret_count, str
  */
 bool kp_proc_cpu_ns(pid_t pid, uint64_t *ret);
 
+/*
+ * CPU time of the children that the process has waited for, and of what they had waited for, in ns,
+ * to some tens of milliseconds. Returns false if it is gone.
+ */
+bool kp_proc_waited_cpu_ns(pid_t pid, uint64_t *ret);
+
 /* CPU time of a thread since its birth, in ns, from schedstat. Returns false if it is gone. */
 bool kp_proc_thread_cpu_ns(pid_t pid, pid_t tid, uint64_t *ret);
 

@@ -238,8 +238,29 @@ static void arm(struct kp_attachment *a, const struct kp_thread *thread, bool ti
 		kp_task_events_add(a->plan->events, thread->tid, NULL);
 }
 
+/* Before its clocks are forgotten: since when they ran. */
+static void note_clocks(struct kp_attachment *a, const struct kp_thread *thread)
+{
+	struct kp_tally_thread *tally = kp_tally_find(a->tally, thread->tid);
+
+	if (!tally)
+		return;
+	tally->flags |= thread->blocks ? KP_TALLY_BLOCKED : 0;
+	tally->flags |= thread->stopped ? KP_TALLY_STOPPED : 0;
+	if (tally->clocked)
+		return;
+	if (a->event && kp_event_clock_ran(a->event, thread->tid, &tally->covered_ns))
+		tally->clocked = true;
+	else if (kp_timer_clock_armed_at(a->timer, thread->tid, &tally->armed_ns))
+		tally->clocked = true;
+	else if (a->event && kp_event_clock_is_blocked(a->event, thread->tid))
+		tally->flags |= KP_TALLY_BLOCKED;
+}
+
 void kp_attachment_release(struct kp_attachment *a, const struct kp_thread *thread)
 {
+	note_clocks(a, thread);
+	kp_tally_clocked_now(a->tally, thread->tid);
 	a->timer->ops->release(a->timer, thread->tid);
 	if (a->event)
 		a->event->ops->release(a->event, thread->tid);
@@ -255,6 +276,7 @@ void kp_attachment_take_back(struct kp_attachment *a, const struct kp_thread *th
 static void forget(struct kp_attachment *a, pid_t tid)
 {
 	kp_outsiders_forget(&a->outsiders, tid);
+	kp_tally_gone(a->tally, tid);
 	a->timer->ops->forget(a->timer, tid);
 	if (a->event)
 		a->event->ops->forget(a->event, tid);
@@ -268,12 +290,16 @@ static int thread_event(void *ctx, const struct kp_thread *thread, bool came, st
 {
 	struct kp_attachment *a = ctx;
 
+	int r;
+
 	if (!came) {
+		note_clocks(a, thread);
 		forget(a, thread->tid);
 		return 0;
 	}
 	arm(a, thread, true);
-	return put_thread(a, thread, err);
+	r = kp_tally_meet(a->tally, thread->tid, false, err);
+	return r < 0 ? r : put_thread(a, thread, err);
 }
 
 /* An event that has done its work would only cost time. */
@@ -308,9 +334,24 @@ static int make_clocks(struct kp_attachment *a, struct kp_err *err)
 	return r == 0 ? kp_outsiders_init(&a->outsiders, a, err) : r;
 }
 
-static void begin(struct kp_attachment *a, struct kp_attachment_plan *plan)
+static void begin(struct kp_attachment *a, struct kp_attachment_plan *plan, struct kp_tally *tally)
 {
-	*a = (struct kp_attachment){ .plan = plan, .attached_ns = kp_now_ns() };
+	*a = (struct kp_attachment){ .plan = plan, .tally = tally, .attached_ns = kp_now_ns() };
+}
+
+/* A thread that the agent has made a timer for. One that was there has had it from its start on. */
+static int meet_armed(struct kp_attachment *a, pid_t tid, struct kp_err *err)
+{
+	bool is_known = kp_tally_find(a->tally, tid);
+	struct kp_tally_thread *thread;
+	int r = kp_tally_meet(a->tally, tid, true, err);
+
+	thread = kp_tally_find(a->tally, tid);
+	if (r == 0 && !is_known && !a->tally->born) {
+		thread->armed_ns = thread->start_ns;
+		thread->clocked = true;
+	}
+	return r;
 }
 
 /*
@@ -338,8 +379,10 @@ static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t arm
 		tids[i] = a->threads.thread[i].tid;
 	if (r == 0)
 		r = kp_timer_clock_adopt(a->timer, mail, tids, armed, err);
-	for (size_t i = 0; i < armed && r == 0; i++)
+	for (size_t i = 0; i < armed && r == 0; i++) {
 		arm(a, &a->threads.thread[i], false);
+		r = meet_armed(a, tids[i], err);
+	}
 	heartbeat(a);
 	if (r == 0)
 		r = put_process(a, parent, err);
@@ -366,14 +409,14 @@ static int ignore_event(void *ctx, const struct kp_thread *thread, bool came, st
 }
 
 int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *attachment_plan,
-		       const struct kp_target *target, struct kp_err *err)
+		       struct kp_tally *tally, const struct kp_target *target, struct kp_err *err)
 {
 	_cleanup_(kp_freep) struct kp_mail *mail = NULL;
 	struct kp_shm_map map = { .fd = -1 };
 	struct kp_agent_plan plan;
 	int r;
 
-	begin(a, attachment_plan);
+	begin(a, attachment_plan, tally);
 	a->target = *target;
 	kp_threads_init(&a->threads, target->pid, target->ns_pid);
 	r = kp_threads_poll(&a->threads, ignore_event, NULL, err);
@@ -400,15 +443,15 @@ int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *attac
 }
 
 int kp_attachment_launch(struct kp_attachment *a, struct kp_attachment_plan *attachment_plan,
-			 char *const argv[], const struct kp_launch_hooks *hooks,
-			 struct kp_err *err)
+			 struct kp_tally *tally, char *const argv[],
+			 const struct kp_launch_hooks *hooks, struct kp_err *err)
 {
 	struct kp_shm_map map = { .fd = -1 };
 	struct kp_agent_plan plan;
 	struct kp_mail mail;
 	int r;
 
-	begin(a, attachment_plan);
+	begin(a, attachment_plan, tally);
 	plan = make_plan(a);
 	mail = (struct kp_mail){ .op = KP_MAIL_ARM,
 				 .first_ns = kp_timer_clock_first(plan.period_ns) };
@@ -420,15 +463,16 @@ int kp_attachment_launch(struct kp_attachment *a, struct kp_attachment_plan *att
 	if (r < 0)
 		return r;
 	kp_threads_init(&a->threads, a->target.pid, a->target.ns_pid);
+	tally->pid = a->target.pid;
 	/* The main thread is armed; others that were born since are found by start(). */
 	r = kp_threads_add(&a->threads, a->target.pid, err);
 	return r < 0 ? r : start(a, &mail, 1, 0, err);
 }
 
 int kp_attachment_fork(struct kp_attachment *a, const struct kp_attachment *parent,
-		       const struct kp_target *target, struct kp_err *err)
+		       struct kp_tally *tally, const struct kp_target *target, struct kp_err *err)
 {
-	begin(a, parent->plan);
+	begin(a, parent->plan, tally);
 	a->target = *target;
 	a->memory = parent->memory;
 	kp_threads_init(&a->threads, target->pid, target->ns_pid);
@@ -576,6 +620,8 @@ void kp_attachment_end(struct kp_attachment *a, uint64_t elapsed_ns)
 static void stop_clocks(struct kp_attachment *a)
 {
 	kp_outsiders_end(&a->outsiders);
+	for (size_t i = 0; i < a->threads.count; i++)
+		note_clocks(a, &a->threads.thread[i]);
 	if (a->event)
 		a->event->ops->stop(a->event);
 	if (a->nudge)

@@ -10,6 +10,7 @@
 #include "daemon/clock/clock.h"
 #include "daemon/session/agent_memory.h"
 #include "daemon/session/outsiders.h"
+#include "daemon/session/tally.h"
 #include "daemon/watch/modules.h"
 #include "daemon/watch/task_events.h"
 #include "daemon/watch/threads.h"
@@ -45,6 +46,7 @@ struct kp_attachment {
 		*nudge; /* timers only: events that run a new thread's handler once, or NULL */
 	struct kp_outsiders outsiders; /* sampled without a signal */
 	struct kp_threads threads;
+	struct kp_tally *tally; /* of the process: it outlives a program */
 	struct kp_modules modules;
 	bool look_at_threads, look_at_modules,
 		look_at_names; /* something is said to have changed */
@@ -62,18 +64,18 @@ struct kp_attachment {
 /* Of the area for unwind tables that a target is asked for; it may have room for less. */
 uint64_t kp_attachment_tables_bytes(const struct kp_attachment_plan *plan);
 
-/* Into a process that runs. target: from kp_target_check(). */
+/* Into a process that runs. target: from kp_target_check(). tally: of its threads. */
 int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *plan,
-		       const struct kp_target *target, struct kp_err *err);
+		       struct kp_tally *tally, const struct kp_target *target, struct kp_err *err);
 
 /* Into a program that is started: see kp_launch(), also for the results > 0. */
 int kp_attachment_launch(struct kp_attachment *a, struct kp_attachment_plan *plan,
-			 char *const argv[], const struct kp_launch_hooks *hooks,
-			 struct kp_err *err);
+			 struct kp_tally *tally, char *const argv[],
+			 const struct kp_launch_hooks *hooks, struct kp_err *err);
 
 /* For a child that has been forked and has the agent from its parent already: only clocks. */
 int kp_attachment_fork(struct kp_attachment *a, const struct kp_attachment *parent,
-		       const struct kp_target *target, struct kp_err *err);
+		       struct kp_tally *tally, const struct kp_target *target, struct kp_err *err);
 
 /* The thread of this attachment that a record's origin means, or 0. */
 pid_t kp_attachment_owner(const struct kp_attachment *a, const struct kp_ring_record *record);

@@ -27,6 +27,7 @@ void kp_family_init(struct kp_family *family, struct kp_attachment_plan *plan, b
 	struct timespec now;
 
 	*family = (struct kp_family){ .plan = plan, .follow = follow, .say = say, .ctx = ctx };
+	family->book = (struct kp_tally_book){ plan->writer, plan->events, &family->sums };
 	clock_gettime(CLOCK_BOOTTIME, &now);
 	family->start_ticks = (uint64_t)now.tv_sec * TICKS_PER_S +
 			      (uint64_t)now.tv_nsec / (1000000000 / TICKS_PER_S);
@@ -74,6 +75,7 @@ struct kp_process *kp_family_add(struct kp_family *family, pid_t pid, struct kp_
 		return NULL;
 	}
 	process->pid = pid;
+	kp_tally_init(&process->tally, &family->book, pid, false);
 	family->process[family->count++] = process;
 	return process;
 }
@@ -122,13 +124,41 @@ static void settle(struct kp_family *family, struct kp_process *process, uint64_
 		sums->modules += a->memory->tables.modules;
 		sums->modules_with_table += a->memory->tables.modules_with_table;
 	}
-	sums->threads_seen += (uint32_t)a->threads.seen;
 	sums->threads_unsampled += unsampled(a);
 	if (sums->stop_attach_ns < a->stopped_ns)
 		sums->stop_attach_ns = a->stopped_ns;
 	if (sums->stop_detach_ns < detach_ns)
 		sums->stop_detach_ns = detach_ns;
 	kp_attachment_deinit(a);
+}
+
+/* PROCESS and THREAD of a program that has no agent, so that its TALLY has a name. */
+int kp_process_name(struct kp_family *family, struct kp_process *process, struct kp_err *err)
+{
+	if (process->named)
+		return 0;
+	process->named = true;
+	return kp_name_process(family->plan->writer, process->pid, process->comm, err);
+}
+
+int kp_process_ran(struct kp_family *family, struct kp_process *process,
+		   const struct kp_task_event *event, struct kp_err *err)
+{
+	struct kp_raw_thread thread = { .pid = (uint32_t)event->pid,
+					.tid = (uint32_t)event->tid,
+					.comm = kp_raw_string(process->comm) };
+	int r;
+
+	if (kp_tally_ran(&process->tally, event) || !event->since_birth)
+		return 0;
+	/* It was over before it could be met. */
+	process->tally.put_ns += event->ran_ns;
+	r = kp_process_name(family, process, err);
+	if (r == 0)
+		r = kp_raw_put_thread(family->plan->writer, &thread, err);
+	return r < 0 ? r
+		     : kp_tally_put_stranger(&family->book, event->pid, event->tid, event->ran_ns,
+					     err);
 }
 
 void kp_process_close(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns)
@@ -188,7 +218,9 @@ int kp_process_attach(struct kp_family *family, struct kp_process *process, stru
 	int r = check(family, process->pid, &target, err);
 
 	if (r == 0)
-		r = kp_attachment_open(&process->attachment, family->plan, &target, err);
+		r = kp_attachment_open(&process->attachment, family->plan, &process->tally, &target,
+				       err);
+	process->named |= process->attachment.live;
 	say_lack_of_tables(family, &process->attachment);
 	if (r < 0 && !process->attachment.live)
 		kp_attachment_deinit(&process->attachment);
@@ -205,7 +237,10 @@ void kp_process_begin_cpu(const struct kp_family *family, struct kp_process *pro
 	if (kp_proc_cpu_ns(process->pid, &now))
 		process->cpu_ns = now;
 	process->cpu_start_ns = in_window ? 0 : process->cpu_ns;
+	if (!in_window)
+		kp_proc_waited_cpu_ns(process->pid, &process->waited_start_ns);
 	process->silent_cpu_ns = process->cpu_ns;
+	process->tally.born = in_window;
 }
 
 int kp_family_attach(struct kp_family *family, pid_t pid, struct kp_err *err)
@@ -244,8 +279,10 @@ int kp_family_launch(struct kp_family *family, char *const argv[], void (*before
 
 	if (!process)
 		return -KP_ENOMEM;
-	r = kp_attachment_launch(&process->attachment, family->plan, argv, &hooks, err);
+	r = kp_attachment_launch(&process->attachment, family->plan, &process->tally, argv, &hooks,
+				 err);
 	process->pid = process->attachment.target.pid;
+	process->named = true;
 	say_lack_of_tables(family, &process->attachment);
 	if (r != 0)
 		kp_attachment_deinit(&process->attachment);
@@ -278,13 +315,44 @@ void kp_family_count(const struct kp_family *family, struct kp_ring_counts *ret)
 	}
 }
 
+/*
+ * The process's clock knows also what its threads used when they were taken down; its threads, what
+ * it used since the clock was last looked at.
+ */
+uint64_t kp_process_cpu_ns(const struct kp_process *process)
+{
+	uint64_t clock_ns = process->cpu_ns - process->cpu_start_ns;
+	uint64_t threads_ns = kp_tally_cpu_ns(&process->tally);
+
+	return clock_ns > threads_ns ? clock_ns : threads_ns;
+}
+
+/*
+ * Of those that live, and of what they have waited for: the kernel knows also what ended before
+ * anybody saw it, and what it cost to take it down.
+ */
+static uint64_t cpu_of_living_ns(const struct kp_family *family)
+{
+	uint64_t sum = 0, waited_ns;
+
+	for (size_t i = 0; i < family->count; i++) {
+		const struct kp_process *process = family->process[i];
+
+		sum += kp_process_cpu_ns(process);
+		if (family->follow && kp_proc_waited_cpu_ns(process->pid, &waited_ns) &&
+		    waited_ns > process->waited_start_ns)
+			sum += waited_ns - process->waited_start_ns;
+	}
+	return sum;
+}
+
 uint64_t kp_family_cpu_ns(const struct kp_family *family)
 {
-	uint64_t sum = family->cpu_of_ended_ns;
+	uint64_t living_ns = cpu_of_living_ns(family), watched_ns = family->cpu_of_ended_ns;
 
 	for (size_t i = 0; i < family->count; i++)
-		sum += family->process[i]->cpu_ns - family->process[i]->cpu_start_ns;
-	return sum;
+		watched_ns += kp_process_cpu_ns(family->process[i]);
+	return living_ns > watched_ns ? living_ns : watched_ns;
 }
 
 /* What a child has inherited that was forked too late to be followed: it has no clock. */
@@ -315,6 +383,25 @@ static void close_for_good(struct kp_family *family, struct kp_process *process,
 	clean_children(family, process->pid, &map, signal);
 }
 
+/* Those that came last, of which nobody knows a name yet, included. */
+static void put_tallies(struct kp_family *family)
+{
+	struct kp_err err;
+	int r = 0;
+
+	for (size_t i = 0; i < family->count && r == 0; i++) {
+		struct kp_process *process = family->process[i];
+
+		if (process->tally.count == 0)
+			continue;
+		r = kp_process_name(family, process, &err);
+		if (r == 0)
+			r = kp_tally_put_all(&process->tally, true, &err);
+	}
+	if (r < 0)
+		kp_family_say(family, "warning: %s", err.text);
+}
+
 /* All clocks fall silent at once, so that the window ends at one moment. */
 void kp_family_close(struct kp_family *family, uint64_t elapsed_ns)
 {
@@ -327,14 +414,17 @@ void kp_family_close(struct kp_family *family, uint64_t elapsed_ns)
 	/* Parents first: what they fork from then on has inherited nothing. */
 	for (size_t i = 0; i < family->count; i++)
 		close_for_good(family, family->process[i], elapsed_ns);
+	put_tallies(family);
 }
 
 void kp_family_deinit(struct kp_family *family)
 {
 	for (size_t i = 0; i < family->count; i++) {
 		kp_attachment_deinit(&family->process[i]->attachment);
+		kp_tally_deinit(&family->process[i]->tally);
 		free(family->process[i]);
 	}
 	free(family->process);
+	kp_passed_deinit(&family->passed);
 	*family = (struct kp_family){ 0 };
 }

@@ -6,6 +6,8 @@
 
 #include "common/err.h"
 #include "daemon/session/attachment.h"
+#include "daemon/session/passed.h"
+#include "daemon/session/tally.h"
 #include "proto/rawfile.h"
 
 #include <stdbool.h>
@@ -15,7 +17,12 @@
 struct kp_process {
 	pid_t pid;
 	struct kp_attachment attachment; /* live or not */
+	struct kp_tally tally;
+	char comm[64]; /* of the image that it is now */
+	bool named; /* PROCESS and THREAD of that have been written */
+	uint64_t tally_look_ns;
 	uint64_t cpu_start_ns, cpu_ns; /* at the start of its part of the window, and now */
+	uint64_t waited_start_ns; /* of children that it has waited for, at the start */
 	uint64_t silent_cpu_ns, silent_samples; /* when samples came last */
 	uint64_t action_check_ns, share_check_ns;
 	uint32_t tries; /* to attach to the image that it is now */
@@ -36,8 +43,9 @@ struct kp_family {
 	uint64_t start_ticks; /* since boot, as start times of processes are */
 	bool target_lost; /* the target took the signal for itself, or became what cannot be sampled */
 	struct kp_raw_end sums; /* over what has ended */
+	struct kp_tally_book book;
+	struct kp_passed passed;
 	uint64_t cpu_of_ended_ns;
-	uint32_t refused; /* images that could not be sampled */
 	bool lack_of_tables_said, full_tables_said;
 	kp_family_say_fn say;
 	void *ctx;

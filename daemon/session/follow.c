@@ -48,10 +48,10 @@ static struct kp_target describe_child(const struct kp_process *parent, pid_t pi
 
 void kp_follow_refuse(struct kp_family *family, const struct kp_err *err)
 {
-	family->refused++;
-	if (family->refused <= REFUSALS_SAID)
+	family->sums.refused++;
+	if (family->sums.refused <= REFUSALS_SAID)
 		kp_family_say(family, "not sampled: %s", err->text);
-	if (family->refused == REFUSALS_SAID)
+	if (family->sums.refused == REFUSALS_SAID)
 		kp_family_say(family, "further programs that cannot be sampled are not named");
 }
 
@@ -87,22 +87,38 @@ void kp_follow_image(struct kp_family *family, struct kp_process *process)
 	kp_follow_refuse(family, &err);
 }
 
-static void child_came(struct kp_family *family, struct kp_process *parent, pid_t pid)
+/* The time of its birth; 0 where that is not known. */
+static struct kp_process *meet_child(struct kp_family *family, pid_t pid, uint64_t born_ns,
+				     const struct kp_proc_status *status)
+{
+	struct kp_process *child = kp_family_add(family, pid, NULL);
+
+	if (!child)
+		return NULL;
+	snprintf(child->comm, sizeof(child->comm), "%s", status->name);
+	kp_process_begin_cpu(family, child);
+	if (kp_tally_meet(&child->tally, pid, true, NULL) == 0 && born_ns)
+		kp_tally_find(&child->tally, pid)->since_ns = born_ns;
+	return child;
+}
+
+static void child_came(struct kp_family *family, struct kp_process *parent, pid_t pid,
+		       uint64_t born_ns)
 {
 	struct kp_proc_status status;
 	struct kp_process *child;
 	struct kp_target target;
 
 	/* The target may be the shell that kitprof was started from. */
-	if (!family->follow || pid == getpid() || kp_family_find(family, pid) ||
-	    family->count >= PROCESSES_MAX)
+	if (!family->follow || pid == getpid() || kp_family_find(family, pid))
 		return;
-	if (kp_proc_status(pid, pid, &status, NULL) < 0)
+	child = family->count < PROCESSES_MAX && kp_proc_status(pid, pid, &status, NULL) == 0
+			? meet_child(family, pid, born_ns, &status)
+			: NULL;
+	if (!child) {
+		kp_passed_add(&family->passed, pid, parent ? parent->comm : "", NULL);
 		return;
-	child = kp_family_add(family, pid, NULL);
-	if (!child)
-		return;
-	kp_process_begin_cpu(family, child);
+	}
 	/* After vfork() it is in its parent's memory, where nothing is its own, until it execs. */
 	if (parent && kp_proc_share_memory(parent->pid, pid)) {
 		child->lender = parent->pid;
@@ -116,24 +132,41 @@ static void child_came(struct kp_family *family, struct kp_process *parent, pid_
 		return;
 	}
 	target = describe_child(parent, pid, &status);
-	if (kp_attachment_fork(&child->attachment, &parent->attachment, &target, NULL) < 0 &&
+	if (kp_attachment_fork(&child->attachment, &parent->attachment, &child->tally, &target,
+			       NULL) < 0 &&
 	    !child->attachment.live)
 		kp_attachment_deinit(&child->attachment);
+	child->named |= child->attachment.live;
 	child->look_for_children = true;
 }
 
 /* Another program now. Returns false where that is not so. */
-bool kp_follow_exec(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns)
+bool kp_follow_exec(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns,
+		    const struct kp_task_event *exec)
 {
 	if (process->attachment.live &&
 	    kp_is_injected(process->pid, process->attachment.memory->map.base))
 		return false;
-	if (process->attachment.live)
-		family->sums.threads_seen--; /* the thread that execs is the new program's first */
 	kp_process_close(family, process, elapsed_ns);
+	kp_process_name(family, process, NULL);
+	kp_tally_exec(&process->tally, exec ? exec->time_ns : 0, NULL);
+	process->named = false;
+	if (exec)
+		snprintf(process->comm, sizeof(process->comm), "%s", exec->comm);
+	else
+		kp_proc_comm(process->pid, process->pid, process->comm, sizeof(process->comm));
 	process->tries = 0;
 	kp_follow_image(family, process);
 	return true;
+}
+
+/* Also one that has ended and waits to be buried. */
+static struct kp_process *find_with_ended(const struct kp_family *family, pid_t pid)
+{
+	for (size_t i = family->count; i-- > 0;)
+		if (family->process[i]->pid == pid)
+			return family->process[i];
+	return NULL;
 }
 
 struct turn {
@@ -151,26 +184,73 @@ static void look_at_all(struct kp_family *family)
 	}
 }
 
+/* Of a process that nobody has seen. */
+static int passed_event(struct kp_family *family, const struct kp_task_event *event,
+			struct kp_err *err)
+{
+	uint64_t cpu_ns;
+	int r = kp_passed_event(&family->passed, &family->book, event, &cpu_ns, err);
+
+	family->cpu_of_ended_ns += cpu_ns;
+	return r;
+}
+
+static int thread_ran(struct kp_family *family, const struct kp_task_event *event,
+		      struct kp_err *err)
+{
+	struct kp_process *process = find_with_ended(family, event->pid);
+
+	return process ? kp_process_ran(family, process, event, err)
+		       : passed_event(family, event, err);
+}
+
+/* Without an agent it is known by its task events alone; those end when it gains other rights. */
+static void thread_went(struct kp_family *family, struct kp_process *process,
+			const struct kp_task_event *event)
+{
+	process->attachment.look_at_threads = true;
+	if (process->attachment.live || event->tid != event->pid)
+		return;
+	if (kp_task_events_add(family->plan->events, event->pid, NULL) == 0)
+		kp_tally_look(&process->tally);
+}
+
 static int task_event(void *ctx, const struct kp_task_event *event, struct kp_err *err)
 {
 	struct turn *turn = ctx;
 	struct kp_family *family = turn->family;
 	struct kp_process *process = kp_family_find(family, event->pid);
 
-	if (event->type == KP_TASK_FORK && event->pid != event->parent_pid) {
-		child_came(family, kp_family_find(family, event->parent_pid), event->pid);
-	} else if (event->type == KP_TASK_LOST) {
+	switch (event->type) {
+	case KP_TASK_FORK:
+		if (event->pid == event->parent_pid)
+			return process ? kp_attachment_born(&process->attachment, event->tid, err)
+				       : 0;
+		child_came(family, kp_family_find(family, event->parent_pid), event->pid,
+			   event->time_ns);
+		break;
+	case KP_TASK_LOST:
 		look_at_all(family);
-	} else if (process && event->type == KP_TASK_EXEC) {
-		kp_follow_exec(family, process, turn->elapsed_ns);
-	} else if (process && event->type == KP_TASK_FORK) {
-		return kp_attachment_born(&process->attachment, event->tid, err);
-	} else if (process) {
-		struct kp_attachment *a = &process->attachment;
-
-		a->look_at_threads |= event->type == KP_TASK_EXIT;
-		a->look_at_modules |= event->type == KP_TASK_MMAP;
-		a->look_at_names |= event->type == KP_TASK_NAME;
+		break;
+	case KP_TASK_RAN:
+		return thread_ran(family, event, err);
+	case KP_TASK_EXEC:
+		if (!process)
+			return passed_event(family, event, err);
+		kp_follow_exec(family, process, turn->elapsed_ns, event);
+		break;
+	case KP_TASK_EXIT:
+		if (process)
+			thread_went(family, process, event);
+		break;
+	case KP_TASK_MMAP:
+		if (process)
+			process->attachment.look_at_modules = true;
+		break;
+	case KP_TASK_NAME:
+		if (process)
+			process->attachment.look_at_names = true;
+		break;
 	}
 	return 0;
 }
@@ -182,7 +262,7 @@ static void find_children(struct kp_family *family, struct kp_process *process)
 
 	process->look_for_children = false;
 	for (size_t i = 0; i < n; i++)
-		child_came(family, process, pids[i]);
+		child_came(family, process, pids[i], 0);
 }
 
 static void find_all_children(struct kp_family *family)

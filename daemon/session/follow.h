@@ -14,8 +14,12 @@ void kp_follow_image(struct kp_family *family, struct kp_process *process);
 /* The same where that was put off, if it is time. */
 void kp_follow_retry(struct kp_family *family, struct kp_process *process);
 
-/* The same if the process executes another program than the agent got into; false if it does not. */
-bool kp_follow_exec(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns);
+/*
+ * The same if the process executes another program than the agent got into; false if it does not.
+ * exec: the event that told of it, or NULL.
+ */
+bool kp_follow_exec(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns,
+		    const struct kp_task_event *exec);
 
 /* A program that cannot be sampled: counted, and said with the reason. */
 void kp_follow_refuse(struct kp_family *family, const struct kp_err *why);

@@ -23,5 +23,15 @@ int kp_process_attach(struct kp_family *family, struct kp_process *process, stru
 /* Its CPU time from here on is the window's; of one that was born in it, all. */
 void kp_process_begin_cpu(const struct kp_family *family, struct kp_process *process);
 
+/* A KP_TASK_RAN of one of its threads. */
+int kp_process_ran(struct kp_family *family, struct kp_process *process,
+		   const struct kp_task_event *event, struct kp_err *err);
+
+/* CPU time of the process in the window, as far as is known. */
+uint64_t kp_process_cpu_ns(const struct kp_process *process);
+
+/* Writes PROCESS and THREAD of the image that it is now, if an attachment has not. */
+int kp_process_name(struct kp_family *family, struct kp_process *process, struct kp_err *err);
+
 /* Takes the agent out, if it is there, and adds the figures to the family's sums. */
 void kp_process_close(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns);

@@ -6,6 +6,7 @@
 #include "daemon/linux/proc.h"
 #include "daemon/session/agent_tables.h"
 #include "daemon/session/lookout.h"
+#include "daemon/session/priority.h"
 #include "daemon/session/raw_sink.h"
 #include "daemon/session/signals.h"
 #include "daemon/session/family.h"
@@ -37,8 +38,7 @@ struct session {
 	struct kp_signals signals;
 	struct kp_family family;
 	int pidfd; /* of the target */
-	int old_priority; /* nice value that kitprof was started with */
-	bool raised;
+	struct kp_priority priority;
 	pid_t child; /* run: until it is waited for */
 	int exit_status;
 	uint64_t start_ns, deadline_ns;
@@ -83,30 +83,13 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-/*
- * A late turn is a thread that is armed late. Only root may; the program that is started, and what
- * comes after the session, run as kitprof was started itself.
- */
-static void raise_priority(struct session *s)
-{
-	errno = 0;
-	s->old_priority = getpriority(PRIO_PROCESS, 0);
-	s->raised = errno == 0 && setpriority(PRIO_PROCESS, 0, s->old_priority - 10) == 0;
-}
-
-static void restore_priority(const struct session *s)
-{
-	if (s->raised)
-		setpriority(PRIO_PROCESS, 0, s->old_priority);
-}
-
 /* In the child, before it execs. */
 static void become_as_before(void *ctx)
 {
 	struct session *s = ctx;
 
 	kp_signals_restore(&s->signals);
-	restore_priority(s);
+	kp_priority_restore(&s->priority);
 }
 
 /* ---- start ---- */
@@ -170,6 +153,7 @@ static int open_target(struct session *s, struct kp_err *err)
 	s->own_cpu_start_ns = own_cpu_ns();
 	s->pidfd = (int)syscall(SYS_pidfd_open, a->target.pid, 0);
 	raise_descriptor_limit();
+	kp_priority_raise_more(&s->priority);
 	return 0;
 }
 
@@ -213,7 +197,7 @@ static int prepare(struct session *s, struct kp_err *err)
 		r = check_waiting(err);
 	if (r < 0)
 		return r;
-	raise_priority(s);
+	kp_priority_raise(&s->priority);
 	r = kp_pins_create(&s->pins, err);
 	if (r == 0)
 		r = kp_signals_init(&s->signals, err);
@@ -328,6 +312,7 @@ static enum kp_raw_end_why window(struct session *s)
 
 		if (s->store)
 			kp_store_turn(s->store);
+		kp_priority_renew(&s->priority);
 		if (kp_family_turn(&s->family, elapsed_ns(s), &err) < 0 ||
 		    kp_raw_sink_flush(&s->sink, &err) < 0) {
 			say(s, "warning: %s; the window ends here", err.text);
@@ -414,7 +399,7 @@ static void deinit(struct session *s)
 	kp_signals_deinit(&s->signals);
 	kp_pins_destroy(s->pins);
 	kp_closep(&s->pidfd);
-	restore_priority(s);
+	kp_priority_restore(&s->priority);
 }
 
 static int run(struct session *s, struct kp_session_result *ret, struct kp_err *err)

@@ -17,6 +17,7 @@
 #define SHARE_CHECK_NS (5 * MS) /* whether a program has installed its handler by now */
 #define SHARE_TIME_NS (500 * MS) /* after that it is noticed by silence */
 #define YOUNG_NS (30 * MS)
+#define TALLY_LOOK_NS (100 * MS)
 #define SILENCE_NS (1000 * MS) /* CPU used without any sample before the handler is looked up */
 
 /*
@@ -27,7 +28,7 @@ static void handler_lost(struct kp_family *family, struct kp_process *process, u
 {
 	struct kp_err err;
 
-	if (kp_follow_exec(family, process, elapsed_ns))
+	if (kp_follow_exec(family, process, elapsed_ns, NULL))
 		return;
 	kp_process_close(family, process, elapsed_ns);
 	family->target_lost |= kp_family_is_target(family, process);
@@ -99,6 +100,25 @@ static void share_action(struct kp_family *family, struct kp_process *process, u
 	hold_action(family, process, elapsed_ns);
 }
 
+/* What is known of how long threads ran, and the records of those that are gone. */
+static int count_time(struct kp_family *family, struct kp_process *process, struct kp_err *err)
+{
+	uint64_t now = kp_now_ns();
+	const struct kp_task_events *events = family->plan->events;
+	int r = 0;
+
+	/* Of a thread that inherited its watch the kernel tells by itself. */
+	if (!(events && kp_task_events_inherits(events)) &&
+	    now - process->tally_look_ns >= TALLY_LOOK_NS) {
+		process->tally_look_ns = now;
+		kp_tally_look(&process->tally);
+	}
+	if (!kp_tally_is_waiting(&process->tally))
+		return 0;
+	r = kp_process_name(family, process, err);
+	return r < 0 ? r : kp_tally_put_gone(&process->tally, err);
+}
+
 static bool has_ended(const struct kp_process *process)
 {
 	struct kp_proc_status status;
@@ -114,6 +134,8 @@ static int turn_process(struct kp_family *family, struct kp_process *process, ui
 	uint64_t cpu_ns;
 	int r = 0;
 
+	if (process->ended)
+		return count_time(family, process, err);
 	kp_follow_retry(family, process);
 	if (process->attachment.live)
 		r = kp_attachment_turn(&process->attachment, elapsed_ns, err);
@@ -126,10 +148,15 @@ static int turn_process(struct kp_family *family, struct kp_process *process, ui
 		share_action(family, process, elapsed_ns);
 	if (!process->ended && process->attachment.live)
 		check_handler(family, process, elapsed_ns);
-	return 0;
+	if (process->ended)
+		kp_tally_gone_all(&process->tally);
+	return count_time(family, process, err);
 }
 
-/* Children that have ended go; the target's entry stays the first. */
+/*
+ * Children that have ended go, as soon as it is known how long they ran; the target's entry stays the
+ * first.
+ */
 static void bury(struct kp_family *family, uint64_t elapsed_ns)
 {
 	size_t kept = 0;
@@ -142,7 +169,12 @@ static void bury(struct kp_family *family, uint64_t elapsed_ns)
 			continue;
 		}
 		kp_process_close(family, process, elapsed_ns);
-		family->cpu_of_ended_ns += process->cpu_ns - process->cpu_start_ns;
+		if (kp_tally_is_waiting(&process->tally)) {
+			family->process[kept++] = process;
+			continue;
+		}
+		family->cpu_of_ended_ns += kp_process_cpu_ns(process);
+		kp_tally_deinit(&process->tally);
 		free(process);
 	}
 	family->count = kept;

@@ -68,10 +68,11 @@ static void put_end(const struct kp_raw_end *r)
 	       " stop_detach_ns=%" PRIu64 " own_cpu_ns=%" PRIu64
 	       " why=%u threads_seen=%u threads_unsampled=%u exit_status=%u overruns=%" PRIu64
 	       " modules=%u modules_with_table=%u stops=%" PRIu64 " stops_ns=%" PRIu64
-	       " clamped=%u",
+	       " clamped=%u refused=%u privileged=%u missed=%u missed_cpu_ns=%" PRIu64,
 	       r->window_ns, r->cpu_ns, r->stop_attach_ns, r->stop_detach_ns, r->own_cpu_ns, r->why,
 	       r->threads_seen, r->threads_unsampled, r->exit_status, r->overruns, r->modules,
-	       r->modules_with_table, r->stops, r->stops_ns, r->clamped);
+	       r->modules_with_table, r->stops, r->stops_ns, r->clamped, r->refused, r->privileged,
+	       r->missed, r->missed_cpu_ns);
 	put_sums(&r->lost);
 }
 
