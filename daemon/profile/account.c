@@ -5,6 +5,8 @@
  */
 #include "daemon/profile/account.h"
 
+#include "common/unwind/walk.h"
+
 #include <string.h>
 
 static int intern(struct kp_profile *p, struct kp_raw_string s, uint32_t *ret, struct kp_err *err)
@@ -83,8 +85,13 @@ static void apply_sample(struct kp_account *a, struct kp_profile *p,
 		add_time(&t->waited_ns, sample->weight_ns);
 	} else {
 		a->overruns += sample->overrun;
-		add_time(&t->explained_ns, sample->weight_ns);
+		add_time(&t->sampled_ns, sample->weight_ns);
+		t->late += sample->overrun > 0;
 	}
+	t->walked_fp += !!(sample->how & KP_HOW_FP);
+	t->walked_table += !!(sample->how & KP_HOW_TABLE);
+	t->walked_signal += !!(sample->how & KP_HOW_SIGNAL);
+	t->walked_slice += !!(sample->how & KP_HOW_SLICE);
 	if (sample->source <= KP_SOURCE_LAST && a->clock[sample->source])
 		t->clock[a->clock[sample->source] - 1].samples++;
 }
@@ -116,6 +123,16 @@ static void apply_end(struct kp_account *a, struct kp_truth *t, const struct kp_
 	t->stop_attach_ns = end->stop_attach_ns;
 	t->stop_detach_ns = end->stop_detach_ns;
 	t->overruns = end->overruns;
+	t->missed_cpu_ns = end->missed_cpu_ns;
+	t->stops = end->stops;
+	t->stops_ns = end->stops_ns;
+	t->refused = end->refused;
+	t->privileged = end->privileged;
+	t->missed = end->missed;
+	t->modules = end->modules;
+	t->modules_with_table = end->modules_with_table;
+	t->clamped_rate = end->clamped & KP_CLAMPED_RATE;
+	t->clamped_time = end->clamped & KP_CLAMPED_TIME;
 	t->threads_seen = end->threads_seen;
 	t->threads_unsampled = end->threads_unsampled;
 	t->why = why_of((enum kp_raw_end_why)end->why);

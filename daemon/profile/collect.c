@@ -10,6 +10,7 @@
 #include "daemon/profile/account.h"
 #include "daemon/profile/locate.h"
 #include "daemon/profile/replay.h"
+#include "daemon/profile/runtimes.h"
 #include "daemon/profile/sites.h"
 
 #include "common/unwind/fp.h"
@@ -18,6 +19,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#define UNSAMPLED_MIN_NS UINT64_C(10000000)
 
 struct collector {
 	const struct kp_collect_options *options;
@@ -28,6 +31,7 @@ struct collector {
 	struct kp_sites sites;
 	struct kp_symbolizer *symbolizer;
 	struct kp_account account;
+	struct kp_runtimes runtimes;
 	struct kp_raw_string main_exe; /* of the process named first */
 	uint32_t main_module;
 	uint32_t wall_value, cpu_value; /* indices of values */
@@ -162,6 +166,13 @@ static int survey(struct collector *c, const struct kp_raw_record *record, struc
 	r = kp_replay_apply(&c->replay, record, err);
 	if (r < 0)
 		return r;
+	r = kp_runtimes_apply(&c->runtimes, record, err);
+	if (r < 0)
+		return r;
+	if (record->type == KP_RAW_TALLY) {
+		c->profile->truth.has_figures = true;
+		c->profile->truth.threads_present += record->tally.flags & KP_TALLY_PRESENT;
+	}
 	if (first_process)
 		c->main_exe = record->process.exe;
 	if (record->type == KP_RAW_MODULE)
@@ -325,15 +336,67 @@ static int build_label(struct collector *c, const struct kp_raw_sample *s, uint3
 	return kp_profile_label(c->profile, &label, ret, err);
 }
 
+static void explain(struct kp_truth *t, uint64_t weight_ns)
+{
+	if (__builtin_add_overflow(t->explained_ns, weight_ns, &t->explained_ns))
+		t->explained_ns = UINT64_MAX;
+}
+
+/* Keeps those with the most CPU time, in order. */
+static void keep_unsampled(struct kp_truth *t, const struct kp_unsampled *thread)
+{
+	uint32_t n = t->unsampled_count < KP_UNSAMPLED_MAX ? t->unsampled_count : KP_UNSAMPLED_MAX;
+	uint32_t at = n;
+
+	t->unsampled_count++;
+	while (at > 0 && t->unsampled[at - 1].cpu_ns < thread->cpu_ns)
+		at--;
+	if (at == KP_UNSAMPLED_MAX)
+		return;
+	if (n == KP_UNSAMPLED_MAX)
+		n--;
+	memmove(&t->unsampled[at + 1], &t->unsampled[at], (n - at) * sizeof(t->unsampled[0]));
+	t->unsampled[at] = *thread;
+}
+
+/*
+ * Threads that blocked the signal, or used CPU time and were not sampled. What lasts less than a tick
+ * and has no sample is the rule and not worth a name; its time is in the sum.
+ */
+static int note_unsampled(struct collector *c, const struct kp_raw_tally *tally, struct kp_err *err)
+{
+	const struct kp_runtime *known = kp_runtimes_find(&c->runtimes, tally->pid, tally->tid);
+	const struct kp_replay_thread *named = kp_replay_thread(&c->replay, tally->pid, tally->tid);
+	struct kp_raw_string name = named ? named->comm : kp_raw_string("");
+	struct kp_truth *t = &c->profile->truth;
+	struct kp_unsampled thread = { .pid = tally->pid,
+				       .tid = tally->tid,
+				       .cpu_ns = tally->cpu_ns,
+				       .samples = known ? known->samples : 0,
+				       .blocks = tally->flags & KP_TALLY_BLOCKED };
+	int r;
+
+	if (thread.samples == 0)
+		t->unsampled_ns += tally->cpu_ns;
+	if (!thread.blocks && (thread.samples || tally->cpu_ns < UNSAMPLED_MIN_NS))
+		return 0;
+	r = kp_profile_string(c->profile, name.text, name.len, &thread.name, err);
+	if (r == 0)
+		keep_unsampled(t, &thread);
+	return r;
+}
+
 static int add_sample(struct collector *c, const struct kp_raw_record *record, struct kp_err *err)
 {
 	const struct kp_raw_sample *s = &record->sample;
-	int64_t time = s->weight_ns < INT64_MAX ? (int64_t)s->weight_ns : INT64_MAX;
-	int64_t value[KP_VALUE_MAX] = { 1 };
+	int64_t value[KP_VALUE_MAX] = { 1 }, time;
 	uint32_t stack, label;
+	uint64_t weight_ns;
 	int r;
 
 	r = kp_replay_apply(&c->replay, record, err);
+	if (r == 0 && record->type == KP_RAW_TALLY)
+		return note_unsampled(c, &record->tally, err);
 	if (r < 0 || record->type != KP_RAW_SAMPLE)
 		return r;
 	r = build_stack(c, s, &stack, err);
@@ -342,6 +405,10 @@ static int add_sample(struct collector *c, const struct kp_raw_record *record, s
 	r = build_label(c, s, &label, err);
 	if (r < 0)
 		return r;
+	weight_ns = kp_runtimes_weight(&c->runtimes, s);
+	time = weight_ns < INT64_MAX ? (int64_t)weight_ns : INT64_MAX;
+	if (s->source != KP_SOURCE_WAIT)
+		explain(&c->profile->truth, weight_ns);
 	value[c->cpu_value] = s->source == KP_SOURCE_WAIT ? 0 : time;
 	if (c->profile->truth.wall)
 		value[c->wall_value] = time;
@@ -408,6 +475,7 @@ static int collect(struct collector *c, struct kp_err *err)
 		return r;
 	remark_ending(c, &ending);
 	kp_account_finish(&c->account, c->profile);
+	kp_runtimes_finish(&c->runtimes);
 	r = choose_values(c, err);
 	if (r < 0)
 		return r;
@@ -431,6 +499,7 @@ int kp_collect(const void *data, size_t size, const struct kp_collect_options *o
 	kp_symbolizer_destroy(c.symbolizer);
 	kp_sites_deinit(&c.sites);
 	kp_replay_deinit(&c.replay);
+	kp_runtimes_deinit(&c.runtimes);
 	if (r < 0) {
 		kp_profile_destroy(c.profile);
 		return r;

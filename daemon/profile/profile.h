@@ -76,6 +76,16 @@ struct kp_clock_use {
 };
 #define KP_CLOCK_MAX 4
 
+/* A thread that used CPU time and has no sample, or that blocks the sampling signal. */
+struct kp_unsampled {
+	uint32_t pid, tid;
+	uint32_t name; /* string */
+	uint64_t cpu_ns;
+	uint64_t samples;
+	bool blocks; /* the sampling signal */
+};
+#define KP_UNSAMPLED_MAX 16
+
 /* What ended the window. */
 enum kp_end_why {
 	KP_END_CUT_OFF, /* not known: the daemon was killed, or the raw profile damaged */
@@ -91,7 +101,9 @@ struct kp_truth {
 	uint64_t start_unix_ns;
 	uint64_t window_ns;
 	uint64_t cpu_ns; /* used by the target, from the kernel */
-	uint64_t explained_ns; /* sum of the weights of the samples of CPU time */
+	uint64_t
+		explained_ns; /* sum of the weights of the samples of CPU time, as reports have them */
+	uint64_t sampled_ns; /* the same before they were scaled to the threads' run times */
 	uint64_t waited_ns; /* and of those of threads that waited */
 	uint64_t waits; /* how many of these there are, also in kept */
 	uint64_t own_cpu_ns;
@@ -103,6 +115,21 @@ struct kp_truth {
 	uint64_t truncated; /* samples whose stack is not whole */
 	uint64_t unnamed_frames; /* frames of samples without a name, each as often as sampled */
 	uint64_t frames; /* all frames of samples */
+	uint64_t late; /* samples that stand for more than one expiration */
+	uint64_t walked_fp, walked_table, walked_signal,
+		walked_slice; /* samples with such a step */
+	uint64_t
+		missed_cpu_ns; /* CPU time of threads and processes that ended before a clock ran */
+	uint64_t stops, stops_ns; /* of threads, to sample them */
+	uint32_t refused, privileged,
+		missed; /* programs not sampled; set-uid ones; ended too soon */
+	uint32_t modules, modules_with_table;
+	bool clamped_rate, clamped_time; /* sampling in stops was held to its limits */
+	bool has_figures; /* of a file that says these at all */
+	struct kp_unsampled unsampled[KP_UNSAMPLED_MAX]; /* most CPU time first */
+	uint32_t unsampled_count; /* all of them, also those that there is no room for */
+	uint64_t unsampled_ns;
+	uint32_t threads_present; /* at the end of the window */
 	uint32_t threads_seen, threads_unsampled;
 	enum kp_end_why why;
 	uint32_t exit_status;

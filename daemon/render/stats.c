@@ -164,12 +164,30 @@ static void put_samples(FILE *out, const struct kp_truth *t)
 		t->dropped_full, t->dropped_cap, t->abandoned, t->bad);
 	begin(out, "overruns");
 	fprintf(out, "%" PRIu64 "\n", t->overruns);
+	if (t->late) {
+		begin(out, "late");
+		put_count(out, t->late, "sample");
+		fputs(" a period or more behind the clock\n", out);
+	}
 	begin(out, "truncated");
 	put_count(out, t->truncated, "stack");
 	putc('\n', out);
 	begin(out, "frames");
 	fprintf(out, "%" PRIu64 ", %" PRIu64 " without a name (%s %%)\n", t->frames,
 		t->unnamed_frames, kp_text_percent(t->unnamed_frames, t->frames, 1).text);
+}
+
+static void put_walks(FILE *out, const struct kp_truth *t)
+{
+	if (!t->has_figures)
+		return;
+	begin(out, "walked");
+	fprintf(out,
+		"%" PRIu64 " by table, %" PRIu64 " by frame pointer, %" PRIu64
+		" through a signal frame, %" PRIu64 " from a copy of the stack\n",
+		t->walked_table, t->walked_fp, t->walked_signal, t->walked_slice);
+	begin(out, "modules");
+	fprintf(out, "%u, %u of them with an unwind table\n", t->modules, t->modules_with_table);
 }
 
 /* ---- time ---- */
@@ -186,6 +204,11 @@ static void put_cpu(FILE *out, const struct kp_truth *t)
 	if (t->cpu_ns)
 		fprintf(out, " (%s %%)", kp_text_percent(t->explained_ns, t->cpu_ns, 1).text);
 	putc('\n', out);
+	if (t->has_figures) {
+		begin(out, "sampled");
+		put_seconds(out, t->sampled_ns);
+		fputs(" before weights were scaled to the threads' run times\n", out);
+	}
 	if (!t->wall)
 		return;
 	begin(out, "waited");
@@ -212,6 +235,40 @@ static void put_cost(FILE *out, const struct kp_truth *t)
 	putc('\n', out);
 	begin(out, "threads");
 	fprintf(out, "%u seen, %u could not be sampled\n", t->threads_seen, t->threads_unsampled);
+	if (!t->has_figures)
+		return;
+	begin(out, "present");
+	fprintf(out, "%u at the end of the window\n", t->threads_present);
+	begin(out, "missed");
+	fprintf(out, "%u ended before a clock ran for them: ", t->missed);
+	put_seconds(out, t->missed_cpu_ns);
+	putc('\n', out);
+	begin(out, "refused");
+	put_count(out, t->refused, "program");
+	fprintf(out, ", %u of them set-uid\n", t->privileged);
+	begin(out, "stops");
+	put_count(out, t->stops, "stop");
+	fputs(" of threads to sample them, ", out);
+	put_ms(out, t->stops_ns);
+	fputs(t->clamped_rate ? ", clamped to 1000 Hz" : "", out);
+	fputs(t->clamped_time ? ", clamped to 60 s\n" : "\n", out);
+}
+
+static void put_unsampled(FILE *out, const struct kp_profile *p)
+{
+	const struct kp_truth *t = &p->truth;
+
+	for (uint32_t i = 0; i < t->unsampled_count && i < KP_UNSAMPLED_MAX; i++) {
+		const struct kp_unsampled *thread = &t->unsampled[i];
+
+		begin(out, thread->blocks ? "blocks" : "unsampled");
+		put_text(out, p, thread->name);
+		fprintf(out, " (tid %u) of pid %u: ", thread->tid, thread->pid);
+		put_seconds(out, thread->cpu_ns);
+		fputs(" CPU, ", out);
+		put_count(out, thread->samples, "sample");
+		putc('\n', out);
+	}
 }
 
 /* ---- threads ---- */
@@ -254,8 +311,10 @@ static int render(const struct kp_profile *p, const struct kp_render_options *op
 	put_rates(out, &p->truth);
 	put_clocks(out, p);
 	put_samples(out, &p->truth);
+	put_walks(out, &p->truth);
 	put_cpu(out, &p->truth);
 	put_cost(out, &p->truth);
+	put_unsampled(out, p);
 	for (uint32_t i = 0; i < parts.count; i++)
 		put_thread(out, p, &parts.part[i]);
 	kp_parts_deinit(&parts);

@@ -117,6 +117,11 @@ static void put_samples(struct writer *w)
 	put_number(w, "abandoned", t->abandoned);
 	put_number(w, "bad", t->bad);
 	put_number(w, "overruns", t->overruns);
+	put_number(w, "late", t->late);
+	put_number(w, "walked_by_table", t->walked_table);
+	put_number(w, "walked_by_frame_pointer", t->walked_fp);
+	put_number(w, "walked_through_signal", t->walked_signal);
+	put_number(w, "walked_from_copy", t->walked_slice);
 	put_number(w, "truncated", t->truncated);
 	put_number(w, "frames", t->frames);
 	put_number(w, "unnamed_frames", t->unnamed_frames);
@@ -130,6 +135,8 @@ static void put_time(struct writer *w)
 	put_if(w, "cpu_ns", t->cpu_ns, t->cpu_ns);
 	put_number(w, "explained_ns", t->explained_ns);
 	put_percent(w, "explained_percent", t->explained_ns, t->cpu_ns);
+	put_number(w, "sampled_ns", t->sampled_ns);
+	put_percent(w, "sampled_percent", t->sampled_ns, t->cpu_ns);
 	if (t->wall) {
 		put_number(w, "waited_ns", t->waited_ns);
 		put_number(w, "samples_waiting", t->waits);
@@ -140,6 +147,35 @@ static void put_time(struct writer *w)
 	put_percent(w, "own_cpu_percent", t->own_cpu_ns, has_end ? t->window_ns : 0);
 	put_if(w, "threads_seen", has_end, t->threads_seen);
 	put_if(w, "threads_unsampled", has_end, t->threads_unsampled);
+	put_if(w, "threads_present", t->has_figures, t->threads_present);
+	put_if(w, "missed", t->has_figures, t->missed);
+	put_if(w, "missed_cpu_ns", t->has_figures, t->missed_cpu_ns);
+	put_if(w, "unsampled_cpu_ns", t->has_figures, t->unsampled_ns);
+	put_if(w, "refused", t->has_figures, t->refused);
+	put_if(w, "refused_privileged", t->has_figures, t->privileged);
+	put_if(w, "stops", t->has_figures, t->stops);
+	put_if(w, "stops_ns", t->has_figures, t->stops_ns);
+	put_if(w, "clamped", t->has_figures, t->clamped_rate || t->clamped_time);
+	put_if(w, "modules", t->has_figures, t->modules);
+	put_if(w, "modules_with_table", t->has_figures, t->modules_with_table);
+}
+
+static void put_unsampled(struct writer *w)
+{
+	struct json_object *threads = kp_json_put_array(&w->j, w->j.root, "unsampled");
+	const struct kp_truth *t = &w->p->truth;
+
+	for (uint32_t i = 0; i < t->unsampled_count && i < KP_UNSAMPLED_MAX; i++) {
+		const struct kp_unsampled *u = &t->unsampled[i];
+		struct json_object *thread = kp_json_put_object(&w->j, threads, NULL);
+
+		kp_json_put_number(&w->j, thread, "pid", u->pid);
+		kp_json_put_number(&w->j, thread, "tid", u->tid);
+		kp_json_put_text(&w->j, thread, "name", w->p->strings[u->name]);
+		kp_json_put_number(&w->j, thread, "cpu_ns", u->cpu_ns);
+		kp_json_put_number(&w->j, thread, "samples", u->samples);
+		kp_json_put_number(&w->j, thread, "blocks_signal", u->blocks);
+	}
 }
 
 /* ---- threads ---- */
@@ -188,6 +224,7 @@ static int render(const struct kp_profile *p, const struct kp_render_options *op
 	put_session(&w);
 	put_samples(&w);
 	put_time(&w);
+	put_unsampled(&w);
 	put_threads(&w, &parts);
 	r = kp_json_write(&w.j, out, err);
 	kp_json_deinit(&w.j);

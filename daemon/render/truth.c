@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define UNSAMPLED_SAID 3
 #define SECOND_NS UINT64_C(1000000000)
 #define MILLISECOND_NS UINT64_C(1000000)
 
@@ -117,6 +118,16 @@ static void put_samples(FILE *out, const struct kp_profile *p)
 	put_clocks(out, p);
 }
 
+/* How much of it is not by the threads' own run times. Where that is all but all it is not said. */
+static void put_directly(FILE *out, const struct kp_truth *t)
+{
+	uint64_t more = t->explained_ns > t->sampled_ns ? t->explained_ns - t->sampled_ns : 0;
+
+	if (t->has_figures && more > t->cpu_ns / 100)
+		fprintf(out, " (%s %% sampled, the rest by the threads' run times)",
+			kp_text_percent(t->sampled_ns, t->cpu_ns, 1).text);
+}
+
 /* explained 99.3 % of 8.27 s CPU; dropped 0, truncated 3, unnamed frames 0.2 % */
 static void put_explained(FILE *out, const struct kp_truth *t)
 {
@@ -125,6 +136,7 @@ static void put_explained(FILE *out, const struct kp_truth *t)
 		fprintf(out, "%s %% of ", kp_text_percent(t->explained_ns, t->cpu_ns, 1).text);
 		put_seconds(out, t->cpu_ns);
 		fputs(" CPU", out);
+		put_directly(out, t);
 	} else {
 		put_seconds(out, t->explained_ns);
 		fputs(" CPU (how much was used is not known)", out);
@@ -139,6 +151,37 @@ static void put_explained(FILE *out, const struct kp_truth *t)
 	if (t->threads_unsampled)
 		fprintf(out, "; %u thread%s could not be sampled", t->threads_unsampled,
 			plural(t->threads_unsampled));
+}
+
+/* What used CPU time and could not be sampled, by name. */
+static void put_unsampled(const struct kp_profile *p, const char *prefix, FILE *out)
+{
+	const struct kp_truth *t = &p->truth;
+
+	for (uint32_t i = 0; i < t->unsampled_count && i < UNSAMPLED_SAID; i++) {
+		const struct kp_unsampled *thread = &t->unsampled[i];
+
+		fprintf(out, "%sthread ", prefix);
+		kp_text_put(out, p->strings[thread->name], 0);
+		fprintf(out, " (%u) %s: ", thread->tid,
+			thread->blocks ? "blocks the signal" : "was not sampled");
+		put_seconds(out, thread->cpu_ns);
+		fprintf(out, " CPU, %" PRIu64 " sample%s\n", thread->samples,
+			plural(thread->samples));
+	}
+	if (t->missed) {
+		fprintf(out,
+			"%s%u thread%s and processes ended before they could be sampled: ", prefix,
+			t->missed, plural(t->missed));
+		put_seconds(out, t->missed_cpu_ns);
+		fputs(" CPU\n", out);
+	}
+	if (t->stops)
+		fprintf(out,
+			"%sstopped threads %" PRIu64 " times to sample them, %s ms in all%s%s\n",
+			prefix, t->stops, kp_text_number(t->stops_ns, MILLISECOND_NS, 2).text,
+			t->clamped_rate ? "; clamped to 1000 Hz" : "",
+			t->clamped_time ? "; clamped to 60 s" : "");
 }
 
 static bool knows_cost(const struct kp_truth *t)
@@ -258,6 +301,7 @@ void kp_truth_put(const struct kp_profile *p, const char *prefix, FILE *out)
 		put_cost(out, t);
 		putc('\n', out);
 	}
+	put_unsampled(p, prefix, out);
 	put_ending(out, t, prefix);
 	if (t->taken != t->kept) {
 		fputs(prefix, out);
