@@ -41,7 +41,7 @@ static int is_source(uint32_t source)
 
 static const char *session_fault(const struct kp_raw_session *r)
 {
-	if (r->mode != KP_RAW_MODE_RUN && r->mode != KP_RAW_MODE_ATTACH)
+	if (r->mode < KP_RAW_MODE_RUN || r->mode > KP_RAW_MODE_ALL)
 		return "its mode is unknown";
 	if (r->depth < 1 || r->depth > KP_DEPTH_MAX)
 		return "its depth is out of range";

@@ -66,7 +66,11 @@ struct kp_raw_session {
 	struct kp_raw_string host; /* node name */
 	struct kp_raw_string creator; /* "kitprof 0.1.0" */
 };
-enum kp_raw_mode { KP_RAW_MODE_RUN = 1, KP_RAW_MODE_ATTACH = 2 };
+enum kp_raw_mode {
+	KP_RAW_MODE_RUN = 1,
+	KP_RAW_MODE_ATTACH = 2,
+	KP_RAW_MODE_ALL = 3, /* attach, to all processes of a user; no PROCESS is the target */
+};
 
 /*
  * A process with parent was forked from that one: until MODULEs of its own follow, what is mapped in

@@ -95,6 +95,14 @@ static int explain_denied(pid_t pid, const struct kp_proc_status *status, struct
 		       (int)pid);
 }
 
+/* It would wait for us while we wait for it to stop. */
+static bool traces_us(pid_t pid)
+{
+	struct kp_proc_status status;
+
+	return kp_proc_status(getpid(), getpid(), &status, NULL) == 0 && status.tracer == pid;
+}
+
 /* A process that has given up its memory has no program any more either. */
 static bool is_ending(pid_t pid)
 {
@@ -292,7 +300,8 @@ static int check_leftover(struct kp_target *target, pid_t live, struct kp_err *e
 	if (!target->leftover_base)
 		return 0;
 	owner = living_owner(live, target->leftover_base);
-	if (owner)
+	target->leftover_is_ours = owner == getpid();
+	if (owner && !target->leftover_is_ours)
 		return kp_fail(err, KP_EREFUSED,
 			       "pid %d is being profiled already, by kitprof with pid %d",
 			       (int)target->pid, (int)owner);
@@ -316,6 +325,9 @@ static int check_kind(pid_t pid, const struct kp_proc_status *status, struct kp_
 			       (int)pid, (int)status->tgid, (int)status->tgid);
 	if (pid == getpid())
 		return kp_fail(err, KP_EREFUSED, "pid %d is kitprof itself", (int)pid);
+	if (traces_us(pid))
+		return kp_fail(err, KP_EREFUSED, "pid %d (%s) traces kitprof itself", (int)pid,
+			       status->name);
 	if ((status->state == 'Z' && status->threads <= 1) || status->state == 'X')
 		return kp_fail(err, KP_EGONE, "pid %d (%s) has ended already (zombie)", (int)pid,
 			       status->name);

@@ -23,6 +23,7 @@ struct kp_target {
 	 */
 	bool shares_signal;
 	uint64_t leftover_base, leftover_end; /* mapping of a dead kitprof, or 0 */
+	bool leftover_is_ours; /* of this process: inherited from a parent that nobody knows */
 	char comm[64];
 	char exe[4096];
 };

@@ -8,6 +8,7 @@
 #include "daemon/clock/perf_event.h"
 
 #include "common/cleanup.h"
+#include "daemon/linux/descriptor.h"
 #include "daemon/linux/proc.h"
 
 #include <errno.h>
@@ -40,7 +41,9 @@ int kp_perf_event_open(enum kp_event_kind kind, pid_t tid, uint64_t count)
 		.remove_on_exec = 1,
 	};
 
-	return (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	return kp_descriptor_take(
+		(int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC),
+		KP_DESCRIPTOR_CLOCK);
 }
 
 bool kp_perf_event_ran(int fd, uint64_t *ret_ns)

@@ -29,6 +29,15 @@ int kp_control_begin(enum kp_command command, int argc, char **argv, const char 
 	}
 	if (kp_cmd_is_help(ret, command, usage, about))
 		return KP_EXIT_OK + 1;
+	if (ret_pid)
+		*ret_pid = 0;
+	if (ret->all || ret->session) {
+		if (ret->all && ret->session)
+			return usage_error(argv[0], "--all or --session, not both", usage);
+		return ret->rest[0] ? usage_error(argv[0], "give a process, or what stands for it",
+						  usage)
+				    : 0;
+	}
 	if (!ret_pid)
 		return ret->rest[0] ? usage_error(argv[0], "it takes no argument", usage) : 0;
 	pid = ret->rest[0] ? strtol(ret->rest[0], &end, 10) : 0;
@@ -38,17 +47,21 @@ int kp_control_begin(enum kp_command command, int argc, char **argv, const char 
 	return 0;
 }
 
+int kp_control_path(const struct kp_options *o, char *ret, size_t size, struct kp_err *err)
+{
+	if (!o->socket)
+		return kp_socket_default_path(false, ret, size, err);
+	snprintf(ret, size, "%s", o->socket);
+	return 0;
+}
+
 int kp_control_ask(const struct kp_options *o, const struct kp_request *request,
 		   struct kp_answer *answer, char **ret_line)
 {
 	char path[4096];
 	struct kp_err err;
-	int r = 0;
+	int r = kp_control_path(o, path, sizeof(path), &err);
 
-	if (o->socket)
-		snprintf(path, sizeof(path), "%s", o->socket);
-	else
-		r = kp_socket_default_path(false, path, sizeof(path), &err);
 	if (r == 0)
 		r = kp_client_ask(path, request, answer, ret_line, &err);
 	if (r < 0) {
@@ -64,6 +77,8 @@ int kp_control_ask(const struct kp_options *o, const struct kp_request *request,
 
 int kp_control_check_on(const struct kp_options *o, struct kp_err *err)
 {
+	if (!o->all && (o->user || o->everyone))
+		return kp_fail(err, KP_EUSAGE, "on: --user and --everyone belong to --all");
 	for (size_t i = 0; i < o->output_count; i++)
 		if (o->outputs[i].path)
 			return kp_fail(

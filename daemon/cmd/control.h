@@ -5,11 +5,15 @@
 #include "daemon/serve/client.h"
 
 /*
- * Parses the command line, handles help, and takes the process id that on and off have. *ret_pid
- * NULL: there is none. > 0: the exit status plus 1 is returned, the command is done.
+ * Parses the command line, handles help, and takes the process id that on and off have, unless
+ * --all or --session stand for it (0). *ret_pid NULL: there is none. > 0: the exit status plus 1 is
+ * returned, the command is done.
  */
 int kp_control_begin(enum kp_command command, int argc, char **argv, const char *usage,
 		     const char *about, struct kp_options *ret, pid_t *ret_pid);
+
+/* Where kitprofd listens. */
+int kp_control_path(const struct kp_options *o, char *ret, size_t size, struct kp_err *err);
 
 /* Asks kitprofd. 0: *answer is to be deinited. Else it is said what is wrong. */
 int kp_control_ask(const struct kp_options *o, const struct kp_request *request,

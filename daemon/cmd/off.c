@@ -1,11 +1,11 @@
-/* kitprof off PID: end what kitprofd does with a process, and say where the results are. */
+/* kitprof off: end what kitprofd does with a process or all, and say where the results are. */
 #include "daemon/cmd/control.h"
 
 #include "daemon/render/text.h"
 
 #include <stdio.h>
 
-#define USAGE "kitprof off [options] PID"
+#define USAGE "kitprof off [options] PID | --all | --session N"
 
 /* One path a line, for scripts as well. */
 static void print_files(const char *dir, const struct kp_served *served)
@@ -29,7 +29,10 @@ static int report(const struct kp_answer *answer)
 	}
 	print_files(answer->dir, served);
 	if (served->state == KP_SERVED_FAILED) {
-		snprintf(line, sizeof(line), "pid %d: %s", (int)served->pid, served->error);
+		if (served->pid)
+			snprintf(line, sizeof(line), "pid %d: %s", (int)served->pid, served->error);
+		else
+			snprintf(line, sizeof(line), "all: %s", served->error);
 		kp_text_blank(line);
 		kp_cmd_say("kitprof", line);
 		return KP_EXIT_ERROR;
@@ -44,12 +47,14 @@ int kp_cmd_off(int argc, char **argv)
 	struct kp_answer answer;
 	int r = kp_control_begin(
 		KP_COMMAND_OFF, argc, argv, USAGE,
-		"Ends the profiling of a process, and prints the names of the files "
+		"Ends the profiling of a process, or of all, and prints the names of the files "
 		"that were written.",
 		&options, &request.pid);
 
 	if (r > 0)
 		return r - 1;
+	request.all = options.all;
+	request.session = options.session;
 	if (kp_control_ask(&options, &request, &answer, NULL) < 0)
 		return KP_EXIT_ERROR;
 	r = report(&answer);

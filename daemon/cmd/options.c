@@ -26,6 +26,10 @@ enum {
 	OPT_SOCKET,
 	OPT_WINDOW,
 	OPT_KEEP,
+	OPT_ALL,
+	OPT_USER,
+	OPT_EVERYONE,
+	OPT_SESSION,
 };
 
 #define SLICE_BYTES_MIN 1024u
@@ -49,6 +53,12 @@ struct option_row {
 static const struct option_row rows[] = {
 	{ "pid", 'p', "PID", KP_COMMAND_RECORD | KP_COMMAND_DAEMON | KP_COMMAND_SOURCES,
 	  "process to profile" },
+	{ "all", OPT_ALL, NULL, KP_COMMAND_ON | KP_COMMAND_OFF,
+	  "all processes of kitprofd's user, those that come later too" },
+	{ "user", OPT_USER, "NAME", KP_COMMAND_ON, "with --all, if kitprofd is root's: whose" },
+	{ "everyone", OPT_EVERYONE, NULL, KP_COMMAND_ON,
+	  "with --all, if kitprofd is root's: those of all users" },
+	{ "session", OPT_SESSION, "N", KP_COMMAND_OFF, "the session of that number in status" },
 	{ "duration", 'd', "TIME", SAMPLES, "length of the window: 10, 10s, 500ms, 2m" },
 	{ "rate", 'r', "RATE", CLOCKS,
 	  "999, 99hz or a period like 1ms (default: run 999, attach and wall 99)" },
@@ -336,6 +346,18 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 		break;
 	case OPT_KEEP:
 		r = parse_count("keep", value, 1, 1000000, &o->keep, err);
+		break;
+	case OPT_ALL:
+		o->all = true;
+		break;
+	case OPT_USER:
+		o->user = value;
+		break;
+	case OPT_EVERYONE:
+		o->everyone = true;
+		break;
+	case OPT_SESSION:
+		r = parse_count("session", value, 1, UINT64_MAX, &o->session, err);
 		break;
 	case OPT_DIR:
 		o->dir = value;

@@ -4,6 +4,7 @@
 #include "common/err.h"
 #include "common/unwind/walk.h"
 #include "daemon/clock/choose.h"
+#include "daemon/linux/census.h"
 #include "daemon/render/render.h"
 
 #include <stdbool.h>
@@ -45,6 +46,10 @@ struct kp_options {
 	enum kp_clock_wish clock;
 	const char *output; /* of the folded format; NULL: not given */
 	const char *dir, *socket; /* NULL: not given */
+	bool all, everyone;
+	const char *user; /* NULL: not given */
+	uint64_t session; /* 0: not given */
+	const struct kp_census *census; /* all: whom it means; no option, filled in by kitprofd */
 	uint64_t window_ns, keep; /* 0: not given */
 	bool no_folded, no_flat, no_raw, no_follow, no_ptrace_fallback;
 	struct kp_render_options render;

@@ -26,11 +26,11 @@ static void say(void *ctx, const char *line)
 		kp_cmd_say(speaker->program, line);
 }
 
-static void progress(void *ctx, uint64_t kept)
+static void progress(void *ctx, const struct kp_session_progress *now)
 {
 	const struct speaker *speaker = ctx;
 
-	speaker->watch->progress(speaker->watch->ctx, kept);
+	speaker->watch->progress(speaker->watch->ctx, now);
 }
 
 int kp_sample_window(const struct kp_options *options, const char *program, char *const *argv,
@@ -40,6 +40,7 @@ int kp_sample_window(const struct kp_options *options, const char *program, char
 	struct speaker speaker = { program, options->quiet, watch ? watch : &nobody };
 	struct kp_session_options session = {
 		.pid = options->pid,
+		.all = options->census,
 		.argv = argv,
 		.rate_mhz = options->rate_mhz,
 		.depth = options->depth,
@@ -122,8 +123,8 @@ int kp_sample(const struct kp_options *options, const char *program, char *const
 	r = kp_sample_write(options, program, watch, &sampled, &kept, &err);
 	if (r < 0)
 		fail(program, watch, &err);
-	else if (watch->progress)
-		watch->progress(watch->ctx, kept);
+	else if (watch->kept)
+		watch->kept(watch->ctx, kept);
 	wait_status = sampled.result.child ? kp_session_wait_child(sampled.result.child)
 					   : sampled.result.exit_status;
 	kp_session_result_deinit(&sampled.result);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include "daemon/cmd/cmd.h"
+#include "daemon/session/session.h"
 
 /* For somebody who looks on; each may be NULL. */
 struct kp_sample_watch {
-	/* So many samples so far: when sampling has begun, while it goes on, and the final number. */
-	void (*progress)(void *ctx, uint64_t kept);
+	/* When sampling has begun, and while it goes on. */
+	void (*progress)(void *ctx, const struct kp_session_progress *progress);
+	void (*kept)(void *ctx, uint64_t samples); /* the final number */
 	void (*writing)(void *ctx); /* the window is over */
 	void (*wrote)(void *ctx, const char *path);
 	void (*failed)(void *ctx, const char *text); /* besides being said */

@@ -7,6 +7,7 @@
 #include "daemon/cmd/control.h"
 #include "daemon/cmd/output.h"
 #include "daemon/cmd/sample.h"
+#include "daemon/cmd/whom.h"
 #include "daemon/linux/proc.h"
 #include "daemon/serve/name.h"
 #include "daemon/serve/server.h"
@@ -61,8 +62,34 @@ static int parse(const struct kp_request *request, struct kp_options *ret, struc
 		r = kp_fail(err, KP_EUSAGE, "on: the options are no options of `kitprof on`");
 	if (r == 0)
 		r = kp_control_check_on(ret, err);
+	/* The client says so in fields, and may leave the words. */
+	if (r == 0 && (ret->all || ret->everyone || ret->user) && !request->all)
+		r = kp_fail(err, KP_EUSAGE, "on: all, user and everyone are fields of a request");
 	ret->words = ret->rest = NULL; /* they go with argv */
 	ret->pid = request->pid;
+	return r;
+}
+
+static void put_word(struct kp_served *served, const char *word)
+{
+	size_t used = strlen(served->options);
+
+	snprintf(served->options + used, sizeof(served->options) - used, "%s%s", used ? " " : "",
+		 word);
+}
+
+/* The name that a session has: of the process, or of those whose processes they are. */
+static int name_target(const struct kp_request *request, struct kp_served *ret, struct kp_err *err)
+{
+	struct kp_proc_status status;
+	struct kp_whom whom;
+	int r = request->all
+			? kp_whom_resolve(request->user, request->everyone, geteuid(), &whom, err)
+			: kp_proc_status(request->pid, request->pid, &status, err);
+
+	if (r == 0)
+		snprintf(ret->comm, sizeof(ret->comm), "%s",
+			 request->all ? whom.name : status.name);
 	return r;
 }
 
@@ -74,20 +101,14 @@ static int check(void *ctx, const struct kp_request *request, struct kp_served *
 		 struct kp_err *err)
 {
 	struct kp_options options;
-	struct kp_proc_status status;
-	size_t used = 0;
 	int r = parse(request, &options, err);
 
 	(void)ctx;
 	if (r == 0)
-		r = kp_proc_status(request->pid, request->pid, &status, err);
-	if (r < 0)
-		return r;
-	snprintf(ret->comm, sizeof(ret->comm), "%s", status.name);
-	for (char **word = request->options; word && *word && used < sizeof(ret->options); word++)
-		used += (size_t)snprintf(ret->options + used, sizeof(ret->options) - used, "%s%s",
-					 used ? " " : "", *word);
-	return 0;
+		r = name_target(request, ret, err);
+	for (char **word = request->options; r == 0 && word && *word; word++)
+		put_word(ret, *word);
+	return r;
 }
 
 /* ---- in the worker ---- */
@@ -98,18 +119,28 @@ struct work {
 	bool begun;
 };
 
-static void progress(void *ctx, uint64_t kept)
+static void progress(void *ctx, const struct kp_session_progress *progress)
 {
 	struct work *work = ctx;
 
-	kp_worker_tell_samples(work->desk, kept);
+	kp_worker_tell_samples(work->desk, progress->kept);
+	kp_worker_tell_processes(work->desk, progress->processes);
 	if (work->begun)
 		return;
 	work->begun = true;
+	if (progress->note)
+		kp_worker_tell_note(work->desk, progress->note);
 	/* From now on there is something in it, whatever happens. */
 	if (work->raw_path)
 		kp_worker_tell_file(work->desk, work->raw_path);
 	kp_worker_tell_state(work->desk, KP_SERVED_SAMPLING);
+}
+
+static void kept(void *ctx, uint64_t samples)
+{
+	struct work *work = ctx;
+
+	kp_worker_tell_samples(work->desk, samples);
 }
 
 static void writing(void *ctx)
@@ -139,14 +170,16 @@ static int sample(const struct kp_options *options, const struct glue *glue,
 	char raw[PATH_MAX + 16];
 	struct work work = { .desk = desk };
 	struct kp_sample_watch watch = { .progress = progress,
+					 .kept = kept,
 					 .writing = writing,
 					 .wrote = wrote,
 					 .failed = failed,
 					 .ctx = &work };
-	char base[PATH_MAX];
+	char base[PATH_MAX], name[80];
 	struct kp_options o = *options;
 
-	if (!*kp_result_name(glue->dir, desk->served->comm, o.pid, time(NULL), base,
+	snprintf(name, sizeof(name), "%s%s", o.pid ? "" : "all-", desk->served->comm);
+	if (!*kp_result_name(glue->dir, name, o.pid, time(NULL), base,
 			     sizeof(base) - sizeof(".folded"))) {
 		kp_worker_tell_error(desk, "no name for the results is left");
 		return KP_EXIT_ERROR;
@@ -159,13 +192,32 @@ static int sample(const struct kp_options *options, const struct glue *glue,
 	return kp_sample(&o, "kitprofd", NULL, &watch);
 }
 
+/*
+ * Whom the session is about. kitprof is the server and what it forks, unless that is a namespace's
+ * first process, which everyone's orphans become children of.
+ */
+static int take_census(const struct kp_request *request, struct kp_census *ret, struct kp_err *err)
+{
+	pid_t server = getppid() == 1 ? 0 : getppid();
+	struct kp_whom whom;
+	int r = kp_whom_resolve(request->user, request->everyone, geteuid(), &whom, err);
+
+	return r < 0 ? r : kp_census_init(ret, whom.everyone, whom.uid, server, err);
+}
+
 static int work(void *ctx, const struct kp_request *request, struct kp_worker_desk *desk)
 {
 	struct kp_options options;
+	struct kp_census census;
 	struct kp_err err;
 	int status = KP_EXIT_ERROR;
+	int r = parse(request, &options, &err);
 
-	if (parse(request, &options, &err) < 0)
+	if (r == 0 && request->all) {
+		r = take_census(request, &census, &err);
+		options.census = &census;
+	}
+	if (r < 0)
 		kp_worker_tell_error(desk, err.text);
 	else
 		status = sample(&options, ctx, desk);

@@ -13,15 +13,18 @@
 static void print_session(const struct kp_served *served)
 {
 	time_t since = (time_t)served->since_unix_s;
-	char at[32] = "?", comm[sizeof(served->comm)];
+	char at[32] = "?", comm[sizeof(served->comm)], pid[16] = "all";
 	struct tm tm;
 
 	if (gmtime_r(&since, &tm))
 		strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	snprintf(comm, sizeof(comm), "%s", served->comm);
 	kp_text_blank(comm);
-	printf("%8d  %-16s  %-8s  %20s  %8" PRIu64 "  ", (int)served->pid, comm,
-	       kp_served_state_name(served->state), at, served->samples);
+	if (served->pid)
+		snprintf(pid, sizeof(pid), "%d", (int)served->pid);
+	printf("%8s  %-16s  %-8s  %20s  %8" PRIu64 "  %5" PRIu64 "  %2" PRIu64 "  ", pid, comm,
+	       kp_served_state_name(served->state), at, served->samples, served->processes,
+	       served->id);
 	kp_text_put(stdout, served->options[0] ? served->options : "-", 0);
 	putchar('\n');
 	if (served->error[0]) {
@@ -40,8 +43,8 @@ static void print_all(const struct kp_answer *answer)
 {
 	printf("Results are in ");
 	kp_text_put(stdout, answer->dir, 0);
-	printf("\n%8s  %-16s  %-8s  %-20s  %8s  %s\n", "PID", "COMM", "STATE", "SINCE", "SAMPLES",
-	       "OPTIONS");
+	printf("\n%8s  %-16s  %-8s  %-20s  %8s  %5s  %2s  %s\n", "PID", "COMM", "STATE", "SINCE",
+	       "SAMPLES", "PROCS", "ID", "OPTIONS");
 	for (size_t i = 0; i < answer->session_count; i++)
 		print_session(&answer->sessions[i]);
 }

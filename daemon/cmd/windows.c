@@ -180,13 +180,13 @@ static bool plan_window(const struct windows *w, char *base, size_t size, struct
 }
 
 /* The gap is measured from the last turn of one window to the first of the next. */
-static void progress(void *ctx, uint64_t kept)
+static void progress(void *ctx, const struct kp_session_progress *now_at)
 {
 	struct windows *w = ctx;
 	uint64_t now = kp_now_ns(), before = w->seen_ns;
 	char line[96];
 
-	(void)kept;
+	(void)now_at;
 	w->seen_ns = now;
 	if (w->begun_ns)
 		return;

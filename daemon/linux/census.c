@@ -124,9 +124,17 @@ static bool descends_from(pid_t pid, pid_t ppid, pid_t ancestor)
 	return false;
 }
 
+/* A zombie whose other threads live has not ended. */
 static bool is_over(const struct kp_proc_status *status)
 {
 	return status->state == 'X' || (status->state == 'Z' && status->threads <= 1);
+}
+
+bool kp_census_is_still_wanted(const struct kp_census *census, pid_t pid,
+			       const struct kp_proc_status *status)
+{
+	return (census->everyone || status->uid[1] == census->uid) &&
+	       judge_space(census, pid) == KP_CENSUS_WANTED && !executes_kitprof(census, pid);
 }
 
 enum kp_census_kind kp_census_judge(const struct kp_census *census, pid_t pid,

@@ -42,6 +42,13 @@ int kp_census_init(struct kp_census *ret, bool everyone, uid_t uid, pid_t kitpro
 /* All pids of /proc, ascending; *ret is to be freed. */
 int kp_census_list(pid_t **ret, size_t *ret_count, struct kp_err *err);
 
+/*
+ * Of a process that was wanted, or whose parent is, and may execute another program by now: whether
+ * it is still meant. status: of now.
+ */
+bool kp_census_is_still_wanted(const struct kp_census *census, pid_t pid,
+			       const struct kp_proc_status *status);
+
 /* What pid is at this moment. *ret_status is filled in for all that have not ended. */
 enum kp_census_kind kp_census_judge(const struct kp_census *census, pid_t pid,
 				    struct kp_proc_status *ret_status);

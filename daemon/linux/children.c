@@ -51,3 +51,29 @@ bool kp_proc_share_memory(pid_t a, pid_t b)
 
 	return r == 0 || (r < 0 && errno != ESRCH);
 }
+
+/* As the thread that called vfork() does: "D (disk sleep)". */
+static bool stands_still(pid_t pid)
+{
+	_cleanup_(kp_freep) pid_t *tids = NULL;
+	size_t count;
+
+	if (kp_proc_tasks(pid, &tids, &count, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		struct kp_proc_status status;
+
+		if (kp_proc_status(pid, tids[i], &status, NULL) == 0 && status.state == 'D')
+			return true;
+	}
+	return false;
+}
+
+bool kp_proc_is_vforked(pid_t pid, pid_t parent)
+{
+	long r = parent > 0 ? syscall(SYS_kcmp, parent, pid, KCMP_VM, 0, 0) : 1;
+
+	if (r < 0 && errno != ESRCH)
+		return stands_still(parent);
+	return r == 0;
+}

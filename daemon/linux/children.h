@@ -13,3 +13,9 @@ size_t kp_proc_children(pid_t pid, pid_t **ret);
  * well where the kernel will not tell.
  */
 bool kp_proc_share_memory(pid_t a, pid_t b);
+
+/*
+ * Whether pid is a child of vfork() that has not exec'd, so that its memory is that of parent. Where
+ * the kernel will not tell: whether the parent stands still as if it were.
+ */
+bool kp_proc_is_vforked(pid_t pid, pid_t parent);

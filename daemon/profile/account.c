@@ -14,7 +14,9 @@ static int intern(struct kp_profile *p, struct kp_raw_string s, uint32_t *ret, s
 	return kp_profile_string(p, s.text, s.len, ret, err);
 }
 
-static int apply_session(struct kp_profile *p, const struct kp_raw_session *s, struct kp_err *err)
+/* With "all" no process is the target. */
+static int apply_session(struct kp_account *a, struct kp_profile *p, const struct kp_raw_session *s,
+			 struct kp_err *err)
 {
 	struct kp_truth *t = &p->truth;
 	int r;
@@ -22,6 +24,10 @@ static int apply_session(struct kp_profile *p, const struct kp_raw_session *s, s
 	t->start_unix_ns = s->start_unix_ns;
 	t->rate_mhz = s->rate_mhz;
 	t->run = s->mode == KP_RAW_MODE_RUN;
+	a->has_process = s->mode == KP_RAW_MODE_ALL;
+	r = a->has_process ? intern(p, kp_raw_string("all processes"), &t->main_comm, err) : 0;
+	if (r < 0)
+		return r;
 	r = intern(p, s->command, &t->command, err);
 	if (r < 0)
 		return r;
@@ -144,7 +150,7 @@ int kp_account_apply(struct kp_account *a, struct kp_profile *p, const struct kp
 {
 	switch (record->type) {
 	case KP_RAW_SESSION:
-		return apply_session(p, &record->session, err);
+		return apply_session(a, p, &record->session, err);
 	case KP_RAW_PROCESS:
 		return apply_process(a, p, &record->process, err);
 	case KP_RAW_CLOCK:

@@ -137,8 +137,8 @@ struct kp_truth {
 	bool run; /* the program was started by kitprof */
 	struct kp_clock_use clock[KP_CLOCK_MAX];
 	uint32_t clock_count;
-	uint32_t main_comm; /* string: the first process's name */
-	uint32_t main_pid;
+	uint32_t main_comm; /* string: the first process's name, or "all processes" */
+	uint32_t main_pid; /* 0: all */
 	uint32_t command; /* string */
 	uint32_t host; /* string */
 };

@@ -107,7 +107,9 @@ static void put_session(FILE *out, const struct kp_profile *p)
 	}
 	begin(out, "process");
 	put_text(out, p, t->main_comm);
-	fprintf(out, " (pid %u)\n", t->main_pid);
+	if (t->main_pid)
+		fprintf(out, " (pid %u)", t->main_pid);
+	putc('\n', out);
 	if (t->host) {
 		begin(out, "host");
 		put_text(out, p, t->host);

@@ -110,6 +110,11 @@ static int read_command(struct json_object *object, enum kp_request_command *ret
 	return 0;
 }
 
+static bool read_flag(struct json_object *object, const char *key)
+{
+	return json_object_get_boolean(field(object, key, json_type_boolean));
+}
+
 static int read_pid(struct json_object *object, pid_t *ret, struct kp_err *err)
 {
 	struct json_object *value = field(object, "pid", json_type_int);
@@ -119,6 +124,27 @@ static int read_pid(struct json_object *object, pid_t *ret, struct kp_err *err)
 		return kp_fail(err, KP_EBADDATA, "pid is missing or no process id");
 	*ret = (pid_t)pid;
 	return 0;
+}
+
+/* One process, or all of a user; to end it, also the id of a session. */
+static int read_target(struct json_object *object, struct kp_request *ret, struct kp_err *err)
+{
+	const char *user = plain_text(field(object, "user", json_type_string));
+
+	ret->all = read_flag(object, "all");
+	if (ret->command == KP_REQUEST_OFF)
+		ret->session = read_number(object, "session");
+	if (!ret->all && !ret->session)
+		return read_pid(object, &ret->pid, err);
+	if (json_object_object_get_ex(object, "pid", NULL) || (ret->all && ret->session))
+		return kp_fail(err, KP_EBADDATA, "pid, all and session exclude each other");
+	if (ret->command == KP_REQUEST_OFF)
+		return 0;
+	ret->everyone = read_flag(object, "everyone");
+	if (!user)
+		return 0;
+	ret->user = strdup(user);
+	return ret->user ? 0 : kp_fail_nomem(err);
 }
 
 static int read_options(struct json_object *object, char ***ret, struct kp_err *err)
@@ -161,7 +187,7 @@ int kp_request_decode(const char *line, size_t len, struct kp_request *ret, stru
 	if (r == 0)
 		r = read_command(object, &ret->command, err);
 	if (r == 0 && ret->command != KP_REQUEST_STATUS)
-		r = read_pid(object, &ret->pid, err);
+		r = read_target(object, ret, err);
 	if (r == 0 && ret->command == KP_REQUEST_ON)
 		r = read_options(object, &ret->options, err);
 	if (r < 0)
@@ -174,6 +200,7 @@ void kp_request_deinit(struct kp_request *request)
 	for (char **word = request->options; word && *word; word++)
 		free(*word);
 	free(request->options);
+	free(request->user);
 	*request = (struct kp_request){ 0 };
 }
 
@@ -187,11 +214,14 @@ static void read_session(struct json_object *object, struct kp_served *ret)
 	found = find_name(state_names, STATES, state);
 	ret->state = found < 0 ? KP_SERVED_FAILED : (enum kp_served_state)found;
 	ret->pid = (pid_t)read_number(object, "pid");
+	ret->id = read_number(object, "id");
 	ret->since_unix_s = read_number(object, "since_unix_s");
 	ret->samples = read_number(object, "samples");
+	ret->processes = read_number(object, "processes");
 	read_text(object, "comm", ret->comm, sizeof(ret->comm));
 	read_text(object, "options", ret->options, sizeof(ret->options));
 	read_text(object, "error", ret->error, sizeof(ret->error));
+	read_text(object, "note", ret->note, sizeof(ret->note));
 	for (size_t i = 0; files && i < json_object_array_length(files); i++) {
 		const char *name = plain_text(json_object_array_get_idx(files, i));
 
@@ -298,6 +328,14 @@ int kp_request_encode(const struct kp_request *request, char **ret, struct kp_er
 	put(object, "command", json_object_new_string(command_names[request->command]), &failed);
 	if (request->pid)
 		put(object, "pid", json_object_new_int(request->pid), &failed);
+	if (request->all)
+		put(object, "all", json_object_new_boolean(true), &failed);
+	if (request->everyone)
+		put(object, "everyone", json_object_new_boolean(true), &failed);
+	if (request->user)
+		put(object, "user", new_text(request->user), &failed);
+	if (request->session)
+		put(object, "session", json_object_new_uint64(request->session), &failed);
 	if (request->options) {
 		put(object, "options", options = json_object_new_array(), &failed);
 		for (char **word = request->options; !failed && *word; word++)
@@ -312,14 +350,21 @@ static struct json_object *new_session(const struct kp_served *served, bool *fai
 
 	if (!object)
 		return NULL;
-	put(object, "pid", json_object_new_int(served->pid), failed);
+	put(object, "id", json_object_new_uint64(served->id), failed);
+	if (served->pid)
+		put(object, "pid", json_object_new_int(served->pid), failed);
+	else
+		put(object, "all", json_object_new_boolean(true), failed);
 	put(object, "comm", new_text(served->comm), failed);
 	put(object, "state", json_object_new_string(kp_served_state_name(served->state)), failed);
 	put(object, "since_unix_s", json_object_new_uint64(served->since_unix_s), failed);
 	put(object, "samples", json_object_new_uint64(served->samples), failed);
+	put(object, "processes", json_object_new_uint64(served->processes), failed);
 	put(object, "options", new_text(served->options), failed);
 	if (served->error[0])
 		put(object, "error", new_text(served->error), failed);
+	if (served->note[0])
+		put(object, "note", new_text(served->note), failed);
 	put(object, "files", files = json_object_new_array(), failed);
 	for (size_t i = 0; !*failed && i < served->file_count; i++)
 		append(files, new_text(served->files[i]), failed);

@@ -17,8 +17,12 @@ enum kp_request_command { KP_REQUEST_ON, KP_REQUEST_OFF, KP_REQUEST_STATUS };
 
 struct kp_request {
 	enum kp_request_command command;
-	pid_t pid; /* 0 for KP_REQUEST_STATUS */
+	pid_t pid; /* on, off: the process; 0: see all and session */
 	char **options; /* words of the command line, NULL-terminated; owned; NULL: none */
+	bool all; /* on, off: all processes that kitprofd may profile, instead of one */
+	bool everyone; /* on, all: of all users */
+	char *user; /* on, all: of this one, a name or number; owned; NULL: not said */
+	uint64_t session; /* off: the one with this id; 0: by pid or all */
 };
 
 enum kp_served_state {
@@ -31,14 +35,17 @@ enum kp_served_state {
 
 /* A session as it is told. Plain data: a worker keeps its own in memory shared with the server. */
 struct kp_served {
-	pid_t pid;
+	pid_t pid; /* 0: all */
+	uint64_t id; /* counts up from 1 */
 	enum kp_served_state state;
 	uint64_t since_unix_s;
 	uint64_t samples;
+	uint64_t processes; /* that are sampled; at the end: that were then */
 	uint64_t file_count;
-	char comm[64];
+	char comm[64]; /* all: the user, or "everyone" */
 	char options[256];
 	char error[512]; /* "" if there is none */
+	char note[768]; /* all: what is sampled and what was left out, when it began; else "" */
 	char files[KP_CONTROL_FILES_MAX][128]; /* names in the server's directory */
 };
 

@@ -8,6 +8,7 @@
 #include "daemon/serve/socket.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -88,6 +89,9 @@ static int start_session(struct server *s, const struct kp_request *request, uin
 
 	if (s->stopping)
 		return kp_fail(err, KP_EBUSY, "kitprofd is about to end");
+	if (entry && entry->running && request->all)
+		return kp_fail(err, KP_EBUSY,
+			       "all are being profiled already; `kitprof off --all` ends that");
 	if (entry && entry->running)
 		return kp_fail(err, KP_EBUSY,
 			       "pid %d is being profiled already; `kitprof off %d` ends that",
@@ -100,6 +104,7 @@ static int start_session(struct server *s, const struct kp_request *request, uin
 		return kp_fail(err, KP_EBUSY, "there are %zu sessions; no more fit",
 			       s->sessions.running);
 	since_now(&first);
+	first.id = entry->id;
 	r = kp_worker_start(&entry->worker, &first, s->options->work, s->options->ctx, request,
 			    err);
 	if (r < 0)
@@ -119,16 +124,29 @@ static void on(struct server *s, struct kp_connection *c, const struct kp_reques
 		c->waits_for_end = false;
 }
 
-static void off(struct server *s, struct kp_connection *c, const struct kp_request *request)
+static void send_unknown(struct kp_connection *c, const struct kp_request *request)
 {
-	struct kp_session_entry *entry = kp_sessions_find_pid(&s->sessions, request->pid);
 	char line[96];
 
+	if (request->session)
+		snprintf(line, sizeof(line), "there is no session %" PRIu64, request->session);
+	else if (request->all)
+		snprintf(line, sizeof(line), "all are not being profiled");
+	else
+		snprintf(line, sizeof(line), "pid %d is not being profiled", (int)request->pid);
+	snprintf(line + strlen(line), sizeof(line) - strlen(line),
+		 "; `kitprof status` lists what is");
+	send_error(c, line);
+}
+
+static void off(struct server *s, struct kp_connection *c, const struct kp_request *request)
+{
+	struct kp_session_entry *entry =
+		request->session ? kp_sessions_find_id(&s->sessions, request->session)
+				 : kp_sessions_find_pid(&s->sessions, request->pid);
+
 	if (!entry) {
-		snprintf(line, sizeof(line),
-			 "pid %d is not being profiled; `kitprof status` lists what is",
-			 (int)request->pid);
-		send_error(c, line);
+		send_unknown(c, request);
 	} else if (!entry->running) {
 		send_session(s, c, &entry->last);
 	} else {
@@ -275,8 +293,10 @@ static void hear(struct server *s, struct kp_session_entry *entry)
 	tell_waiting(s, id, &served);
 	if (never_began(&served))
 		kp_sessions_drop(&s->sessions, entry);
-	else if (served.state == KP_SERVED_FAILED)
+	else if (served.state == KP_SERVED_FAILED && served.pid)
 		say(s, "pid %d (%s): %s", (int)served.pid, served.comm, served.error);
+	else if (served.state == KP_SERVED_FAILED)
+		say(s, "all (%s): %s", served.comm, served.error);
 }
 
 /* ---- the loop ---- */

@@ -114,4 +114,6 @@ void kp_session_entry_read(const struct kp_session_entry *entry, struct kp_serve
 	ret->file_count = files;
 	if (state != KP_SERVED_FAILED)
 		ret->error[0] = 0; /* it may be half written */
+	if (state == KP_SERVED_STARTING)
+		ret->note[0] = 0;
 }

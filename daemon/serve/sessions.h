@@ -30,7 +30,7 @@ void kp_sessions_deinit(struct kp_sessions *sessions);
 void kp_sessions_end(struct kp_sessions *sessions, struct kp_session_entry *entry);
 
 struct kp_session_entry *kp_sessions_find_id(const struct kp_sessions *sessions, uint64_t id);
-/* The one that runs on pid, else the last one that has ended; NULL: none. */
+/* The one that runs on pid (0: on all), else the last one that has ended; NULL: none. */
 struct kp_session_entry *kp_sessions_find_pid(const struct kp_sessions *sessions, pid_t pid);
 
 /* A copy of the state of things. */

@@ -40,6 +40,16 @@ void kp_worker_tell_samples(struct kp_worker_desk *desk, uint64_t samples)
 	__atomic_store_n(&desk->served->samples, samples, __ATOMIC_RELAXED);
 }
 
+void kp_worker_tell_processes(struct kp_worker_desk *desk, uint64_t processes)
+{
+	__atomic_store_n(&desk->served->processes, processes, __ATOMIC_RELAXED);
+}
+
+void kp_worker_tell_note(struct kp_worker_desk *desk, const char *text)
+{
+	snprintf(desk->served->note, sizeof(desk->served->note), "%s", text);
+}
+
 void kp_worker_tell_file(struct kp_worker_desk *desk, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -145,12 +155,16 @@ static void tell_death(struct kp_served *served, int status)
 		snprintf(served->error, sizeof(served->error),
 			 "the worker ended early with status %d", WEXITSTATUS(status));
 	used = strlen(served->error);
-	if (served->file_count)
+	if (served->file_count && served->pid)
 		snprintf(served->error + used, sizeof(served->error) - used,
 			 "; `kitprof report` renders what is in %s, `kitprof cleanup %d` removes "
-			 "what is "
-			 "left in the process",
+			 "what is left in the process",
 			 served->files[0], (int)served->pid);
+	else if (served->file_count)
+		snprintf(served->error + used, sizeof(served->error) - used,
+			 "; `kitprof report` renders what is in %s, the next `kitprof on --all` "
+			 "removes what is left in the processes, `kitprof cleanup PID` in one",
+			 served->files[0]);
 	served->state = KP_SERVED_FAILED;
 }
 

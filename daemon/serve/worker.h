@@ -27,6 +27,8 @@ typedef int (*kp_work_fn)(void *ctx, const struct kp_request *request, struct kp
 
 void kp_worker_tell_state(struct kp_worker_desk *desk, enum kp_served_state state);
 void kp_worker_tell_samples(struct kp_worker_desk *desk, uint64_t samples);
+void kp_worker_tell_processes(struct kp_worker_desk *desk, uint64_t processes);
+void kp_worker_tell_note(struct kp_worker_desk *desk, const char *text); /* while it starts */
 void kp_worker_tell_file(struct kp_worker_desk *desk, const char *path); /* its last part is told */
 void kp_worker_tell_error(struct kp_worker_desk *desk, const char *text);
 

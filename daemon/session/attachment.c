@@ -22,6 +22,7 @@
 #define LEASE_SECONDS 3
 #define LEASE_MIN 100
 #define RING_BYTES_MAX (16u << 20)
+#define RING_BYTES_MANY_MAX (2u << 20) /* where there are many of them */
 
 /* Words of a record: frames, or a slice. */
 static uint32_t ring_words(const struct kp_attachment_plan *plan)
@@ -35,15 +36,18 @@ static uint32_t ring_words(const struct kp_attachment_plan *plan)
 
 /*
  * Ring for about a quarter of a second of eight busy threads, and no more than --cap. With slices
- * for less, but for several turns of the session loop.
+ * for less, but for several turns of the session loop. Less as well where the session has many.
  */
 static uint32_t ring_cells(const struct kp_attachment_plan *plan)
 {
 	uint64_t wanted = plan->rate_mhz > 2000000 ? 4096 : 1024;
+	uint64_t bytes_max = plan->cells_max ? RING_BYTES_MANY_MAX : RING_BYTES_MAX;
 	uint32_t cells = 2;
 
+	if (plan->cells_max && plan->cells_max < wanted)
+		wanted = plan->cells_max;
 	while (cells * 2 <= wanted && cells * 2 <= plan->left &&
-	       kp_ring_bytes(cells * 2, ring_words(plan)) <= RING_BYTES_MAX)
+	       kp_ring_bytes(cells * 2, ring_words(plan)) <= bytes_max)
 		cells *= 2;
 	return cells;
 }
@@ -234,8 +238,11 @@ static void arm(struct kp_attachment *a, const struct kp_thread *thread, bool ti
 {
 	arm_clocks(a, thread, timer_too);
 	kp_outsiders_arm(&a->outsiders, thread);
-	if (a->plan->events)
-		kp_task_events_add(a->plan->events, thread->tid, NULL);
+	if (a->plan->events) {
+		int r = kp_task_events_add(a->plan->events, thread->tid, NULL);
+
+		a->unwatched |= r != 0 && r != -KP_EGONE;
+	}
 }
 
 /* Before its clocks are forgotten: since when they ran. */

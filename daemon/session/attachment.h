@@ -34,6 +34,7 @@ struct kp_attachment_plan {
 	uint64_t start_ns; /* CLOCK_MONOTONIC, of the window; 0: it has not begun */
 	uint32_t blockers_said;
 	uint64_t left; /* samples that may still be written (--cap) */
+	uint32_t cells_max; /* of a ring; 0: no other limit than the usual one */
 };
 
 struct kp_attachment {
@@ -58,6 +59,7 @@ struct kp_attachment {
 	uint64_t stopped_ns; /* by attaching and arming */
 	uint64_t samples; /* that the target's handler took */
 	uint64_t explained_ns; /* CPU time in samples */
+	bool unwatched; /* there are threads whose births are not told by events */
 	bool live; /* the agent is in the target */
 };
 

@@ -4,6 +4,7 @@
  */
 #include "daemon/session/family.h"
 
+#include "daemon/session/crowd.h"
 #include "daemon/session/follow.h"
 #include "daemon/session/process.h"
 
@@ -82,7 +83,7 @@ struct kp_process *kp_family_add(struct kp_family *family, pid_t pid, struct kp_
 
 bool kp_family_is_target(const struct kp_family *family, const struct kp_process *process)
 {
-	return process == family->process[0];
+	return !family->crowd && process == family->process[0];
 }
 
 static void add_counts(struct kp_ring_counts *to, const struct kp_ring_counts *counts)
@@ -258,6 +259,31 @@ int kp_family_attach(struct kp_family *family, pid_t pid, struct kp_err *err)
 	return r;
 }
 
+int kp_family_attach_all(struct kp_family *family, const struct kp_census *census, bool once,
+			 struct kp_err *err)
+{
+	return kp_crowd_create(census, once, &family->crowd, err);
+}
+
+bool kp_family_is_settled(const struct kp_family *family)
+{
+	return kp_crowd_is_settled(family->crowd);
+}
+
+const char *kp_family_note(struct kp_family *family)
+{
+	return kp_crowd_note(family);
+}
+
+size_t kp_family_live(const struct kp_family *family)
+{
+	size_t live = 0;
+
+	for (size_t i = 0; i < family->count; i++)
+		live += family->process[i]->attachment.live;
+	return live;
+}
+
 /* Watched before it execs, so that no fork of its first moments is missed. */
 static void child_exists(void *ctx, pid_t pid)
 {
@@ -415,6 +441,8 @@ void kp_family_close(struct kp_family *family, uint64_t elapsed_ns)
 	for (size_t i = 0; i < family->count; i++)
 		close_for_good(family, family->process[i], elapsed_ns);
 	put_tallies(family);
+	if (family->crowd)
+		kp_crowd_sweep(family);
 }
 
 void kp_family_deinit(struct kp_family *family)
@@ -426,5 +454,6 @@ void kp_family_deinit(struct kp_family *family)
 	}
 	free(family->process);
 	kp_passed_deinit(&family->passed);
+	kp_crowd_destroy(family->crowd);
 	*family = (struct kp_family){ 0 };
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/err.h"
+#include "daemon/linux/census.h"
 #include "daemon/session/attachment.h"
 #include "daemon/session/passed.h"
 #include "daemon/session/tally.h"
@@ -13,6 +14,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct kp_crowd;
+
+/* What a refusal may have been for; when it changes, the process is asked again. */
+struct kp_process_face {
+	bool traced;
+	uint64_t sig_caught;
+	dev_t exe_dev;
+	ino_t exe_inode;
+};
 
 struct kp_process {
 	pid_t pid;
@@ -29,7 +40,11 @@ struct kp_process {
 	uint64_t try_again_ns; /* an image that could not be attached to yet; 0: no */
 	pid_t lender; /* whose memory it is in, after vfork(), until it execs; else 0 */
 	bool look_for_children; /* some may have been forked before it was watched */
+	bool refused; /* the program that it is now is not sampled */
+	bool dismissed; /* it is no part of the session any more */
 	bool ended;
+	uint64_t turn_ns, turn_cpu_ns; /* when it was last looked at as a whole */
+	struct kp_process_face face; /* crowd, refused: when it was */
 };
 
 /* Takes a line about what goes on. */
@@ -38,7 +53,8 @@ typedef void (*kp_family_say_fn)(void *ctx, const char *line);
 struct kp_family {
 	struct kp_attachment_plan *plan;
 	bool follow; /* children of the target too */
-	struct kp_process **process; /* [0] is the target */
+	struct kp_crowd *crowd; /* all are targets, those that come later too; else NULL */
+	struct kp_process **process; /* [0] is the target, if there is no crowd */
 	size_t count, room;
 	uint64_t start_ticks; /* since boot, as start times of processes are */
 	bool target_lost; /* the target took the signal for itself, or became what cannot be sampled */
@@ -58,6 +74,20 @@ void kp_family_init(struct kp_family *family, struct kp_attachment_plan *plan, b
 int kp_family_attach(struct kp_family *family, pid_t pid, struct kp_err *err);
 int kp_family_launch(struct kp_family *family, char *const argv[], void (*before_exec)(void *),
 		     void *ctx, struct kp_err *err);
+
+/*
+ * All that the census wants: one after another, in turns, until kp_family_is_settled(). once: those
+ * of the beginning only. What refuses is said and counted, and no error.
+ */
+int kp_family_attach_all(struct kp_family *family, const struct kp_census *census, bool once,
+			 struct kp_err *err);
+bool kp_family_is_settled(const struct kp_family *family);
+
+/* A line about what became of all: how many are sampled, what was left out. */
+const char *kp_family_note(struct kp_family *family);
+
+/* Processes that are sampled now. */
+size_t kp_family_live(const struct kp_family *family);
 
 /* One turn over all processes. */
 int kp_family_turn(struct kp_family *family, uint64_t elapsed_ns, struct kp_err *err);

@@ -7,6 +7,7 @@
  */
 #include "daemon/session/follow.h"
 
+#include "daemon/session/crowd.h"
 #include "daemon/session/process.h"
 
 #include "common/cleanup.h"
@@ -16,18 +17,23 @@
 #include "daemon/linux/proc.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MS UINT64_C(1000000)
 #define RETRY_NS (1 * MS) /* an image that was not ready to be attached to */
 #define TRIES_MAX 2000
+#define CROWD_RETRY_NS (1000 * MS) /* what stands still may do so for long */
+#define CROWD_TRIES_MAX 5
 #define PROCESSES_MAX 2000
 #define REFUSALS_SAID 10
+#define OUR_MAPPING "/memfd:" KP_SHM_NAME " (deleted)"
 
 /*
- * Whether a child has the agent from its parent: a handler survives fork and not exec. Cheaper than
- * a look at its map, and time counts: until its clocks are armed it is not sampled. An event that
- * is opened for a child which execs just then is removed by the kernel.
+ * Whether a child that was just born has the agent from its parent: a handler survives fork and not
+ * exec. Cheaper than a look at its map, and time counts: until its clocks are armed it is not
+ * sampled. An event that is opened for a child which execs just then is removed by the kernel.
  */
 static bool has_inherited(const struct kp_process *parent, const struct kp_proc_status *status)
 {
@@ -49,6 +55,8 @@ static struct kp_target describe_child(const struct kp_process *parent, pid_t pi
 void kp_follow_refuse(struct kp_family *family, const struct kp_err *err)
 {
 	family->sums.refused++;
+	if (family->crowd)
+		kp_crowd_hear_refusal(family->crowd, err);
 	if (family->sums.refused <= REFUSALS_SAID)
 		kp_family_say(family, "not sampled: %s", err->text);
 	if (family->sums.refused == REFUSALS_SAID)
@@ -66,25 +74,49 @@ static bool is_loaded(pid_t pid)
 	return kp_maps_init(&maps, pid, 0, NULL) == 0 && kp_maps_find_path(&maps, "[vdso]");
 }
 
+/* A program may act as somebody else from its exec on (set-uid), or be kitprof. */
+static bool is_still_wanted(const struct kp_family *family, pid_t pid)
+{
+	struct kp_proc_status status;
+
+	return !family->crowd || kp_proc_status(pid, pid, &status, NULL) < 0 ||
+	       kp_crowd_wants(family->crowd, pid, &status);
+}
+
+/* The search for a thread that can be stopped holds all others up; so in a crowd it is made rarely. */
+static bool try_again(struct kp_process *process, bool rarely)
+{
+	if (++process->tries >= (rarely ? CROWD_TRIES_MAX : TRIES_MAX))
+		return false;
+	process->try_again_ns = kp_now_ns() + (rarely ? CROWD_RETRY_NS : RETRY_NS);
+	return true;
+}
+
 /* A program image that has no agent yet. One that just begins is tried again in a moment. */
 void kp_follow_image(struct kp_family *family, struct kp_process *process)
 {
 	struct kp_err err;
-	int r = is_loaded(process->pid)
-			? kp_process_attach(family, process, &err)
-			: kp_fail(&err, KP_EBUSY, "pid %d does not come to run", (int)process->pid);
+	bool loaded = is_loaded(process->pid);
+	int r;
 
 	process->try_again_ns = 0;
 	process->lender = 0;
+	process->dismissed = loaded && !is_still_wanted(family, process->pid);
+	if (process->dismissed)
+		return;
+	r = loaded ? kp_process_attach(family, process, &err)
+		   : kp_fail(&err, KP_EBUSY, "pid %d does not come to run", (int)process->pid);
 	process->look_for_children = true;
+	if (r == 0)
+		process->refused = false;
 	if (r == 0 || r == -KP_EGONE)
 		return;
-	if (r == -KP_EBUSY && ++process->tries < TRIES_MAX) {
-		process->try_again_ns = kp_now_ns() + RETRY_NS;
+	if (r == -KP_EBUSY && try_again(process, loaded && family->crowd))
 		return;
-	}
 	family->target_lost |= kp_family_is_target(family, process);
-	kp_follow_refuse(family, &err);
+	if (!process->refused)
+		kp_follow_refuse(family, &err);
+	process->refused = true;
 }
 
 /* The time of its birth; 0 where that is not known. */
@@ -102,42 +134,95 @@ static struct kp_process *meet_child(struct kp_family *family, pid_t pid, uint64
 	return child;
 }
 
-static void child_came(struct kp_family *family, struct kp_process *parent, pid_t pid,
-		       uint64_t born_ns)
+/*
+ * parent: whose agent it has inherited, if it has; may be NULL. lender: whose memory it is in after
+ * vfork(), where nothing is its own until it execs; else 0.
+ */
+static void join(struct kp_family *family, const struct kp_process *parent, pid_t lender, pid_t pid,
+		 const struct kp_proc_status *status, uint64_t born_ns)
 {
-	struct kp_proc_status status;
-	struct kp_process *child;
+	struct kp_process *child =
+		family->count < PROCESSES_MAX ? meet_child(family, pid, born_ns, status) : NULL;
 	struct kp_target target;
 
-	/* The target may be the shell that kitprof was started from. */
-	if (!family->follow || pid == getpid() || kp_family_find(family, pid))
-		return;
-	child = family->count < PROCESSES_MAX && kp_proc_status(pid, pid, &status, NULL) == 0
-			? meet_child(family, pid, born_ns, &status)
-			: NULL;
 	if (!child) {
 		kp_passed_add(&family->passed, pid, parent ? parent->comm : "", NULL);
 		return;
 	}
-	/* After vfork() it is in its parent's memory, where nothing is its own, until it execs. */
-	if (parent && kp_proc_share_memory(parent->pid, pid)) {
-		child->lender = parent->pid;
+	if (lender) {
+		child->lender = lender;
 		child->try_again_ns = kp_now_ns() + RETRY_NS;
 		if (family->plan->events)
 			kp_task_events_add(family->plan->events, pid, NULL);
 		return;
 	}
-	if (!has_inherited(parent, &status)) {
+	if (!has_inherited(parent, status)) {
 		kp_follow_image(family, child);
 		return;
 	}
-	target = describe_child(parent, pid, &status);
+	target = describe_child(parent, pid, status);
 	if (kp_attachment_fork(&child->attachment, &parent->attachment, &child->tally, &target,
 			       NULL) < 0 &&
 	    !child->attachment.live)
 		kp_attachment_deinit(&child->attachment);
 	child->named |= child->attachment.live;
 	child->look_for_children = true;
+}
+
+/* A process that is new. *ret is filled in if it is. */
+static bool is_new_member(const struct kp_family *family, pid_t pid, struct kp_proc_status *ret)
+{
+	/* The target may be the shell that kitprof was started from. */
+	return family->follow && pid != getpid() && !kp_family_find(family, pid) &&
+	       kp_proc_status(pid, pid, ret, NULL) == 0 &&
+	       (!family->crowd || kp_crowd_wants(family->crowd, pid, ret));
+}
+
+static void child_came(struct kp_family *family, const struct kp_process *parent, pid_t pid,
+		       uint64_t born_ns)
+{
+	struct kp_proc_status status;
+
+	if (!family->follow || pid == getpid() || kp_family_find(family, pid))
+		return;
+	if (kp_proc_status(pid, pid, &status, NULL) < 0)
+		kp_passed_add(&family->passed, pid, parent ? parent->comm : "", NULL);
+	else if (!family->crowd || kp_crowd_wants(family->crowd, pid, &status))
+		join(family, parent,
+		     parent && kp_proc_share_memory(parent->pid, pid) ? parent->pid : 0, pid,
+		     &status, born_ns);
+}
+
+/*
+ * Whose agent a process has inherited, if any. It need not be its parent's: one between the two may
+ * have ended.
+ */
+static struct kp_process *find_testator(const struct kp_family *family, pid_t pid,
+					const struct kp_proc_status *status)
+{
+	_cleanup_(kp_maps_deinit) struct kp_maps maps = { 0 };
+	const struct kp_map *map = NULL;
+
+	for (size_t i = 0; i < family->count; i++) {
+		const struct kp_attachment *a = &family->process[i]->attachment;
+		struct stat st;
+
+		if (!a->live || !(status->sig_caught & kp_signal_bit(a->memory->signal)))
+			continue;
+		if (!map && (kp_maps_init(&maps, pid, 0, NULL) < 0 ||
+			     !(map = kp_maps_find_path(&maps, OUR_MAPPING))))
+			return NULL;
+		if (map->start == a->memory->map.base && fstat(a->memory->map.fd, &st) == 0 &&
+		    st.st_ino == map->inode)
+			return family->process[i];
+	}
+	return NULL;
+}
+
+void kp_follow_stranger(struct kp_family *family, pid_t pid, const struct kp_proc_status *status)
+{
+	join(family, find_testator(family, pid, status),
+	     kp_proc_is_vforked(pid, status->ppid) ? status->ppid : 0, pid, status, 0);
 }
 
 /* Another program now. Returns false where that is not so. */
@@ -156,6 +241,7 @@ bool kp_follow_exec(struct kp_family *family, struct kp_process *process, uint64
 	else
 		kp_proc_comm(process->pid, process->pid, process->comm, sizeof(process->comm));
 	process->tries = 0;
+	process->refused = false;
 	kp_follow_image(family, process);
 	return true;
 }
@@ -261,17 +347,22 @@ static void find_children(struct kp_family *family, struct kp_process *process)
 	size_t n = kp_proc_children(process->pid, &pids);
 
 	process->look_for_children = false;
-	for (size_t i = 0; i < n; i++)
-		child_came(family, process, pids[i], 0);
+	for (size_t i = 0; i < n; i++) {
+		struct kp_proc_status status;
+
+		if (is_new_member(family, pids[i], &status))
+			kp_follow_stranger(family, pids[i], &status);
+	}
 }
 
 static void find_all_children(struct kp_family *family)
 {
 	/* Those that are found now have children of their own to be looked for next time. */
 	size_t count = family->follow ? family->count : 0;
+	bool all = !family->plan->events && !family->crowd;
 
 	for (size_t i = 0; i < count; i++)
-		if (!family->plan->events || family->process[i]->look_for_children)
+		if (all || family->process[i]->look_for_children)
 			find_children(family, family->process[i]);
 }
 
@@ -293,5 +384,7 @@ int kp_follow(struct kp_family *family, uint64_t elapsed_ns, struct kp_err *err)
 	if (family->plan->events)
 		r = kp_task_events_read(family->plan->events, task_event, &turn, err);
 	find_all_children(family);
+	if (family->crowd)
+		kp_crowd_turn(family);
 	return r;
 }

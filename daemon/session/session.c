@@ -39,6 +39,7 @@ struct session {
 	struct kp_family family;
 	int pidfd; /* of the target */
 	struct kp_priority priority;
+	bool told; /* by a signal to end */
 	pid_t child; /* run: until it is waited for */
 	int exit_status;
 	uint64_t start_ns, deadline_ns;
@@ -106,6 +107,13 @@ static void join_command(char *const *argv, char *ret, size_t size)
 	}
 }
 
+static enum kp_raw_mode mode_of(const struct kp_session_options *o)
+{
+	if (o->argv)
+		return KP_RAW_MODE_RUN;
+	return o->all ? KP_RAW_MODE_ALL : KP_RAW_MODE_ATTACH;
+}
+
 /* The file's head is written before the agent is in the target: the records follow at once. */
 static int put_session(struct session *s, struct kp_err *err)
 {
@@ -117,7 +125,7 @@ static int put_session(struct session *s, struct kp_err *err)
 		.elf_machine = kp_target_machine(),
 		.rate_mhz = (uint32_t)o->rate_mhz,
 		.depth = o->depth,
-		.mode = o->argv ? KP_RAW_MODE_RUN : KP_RAW_MODE_ATTACH,
+		.mode = mode_of(o),
 		.creator = kp_raw_string("kitprof " KP_VERSION),
 	};
 	int r = kp_raw_put_header(&s->sink.writer, err);
@@ -136,6 +144,46 @@ static void family_say(void *ctx, const char *line)
 	say(ctx, "%s", line);
 }
 
+static void begin_window(struct session *s, uint64_t start_ns)
+{
+	uint64_t duration_ns = s->options->duration_ns;
+
+	s->start_ns = s->plan.start_ns = start_ns;
+	s->deadline_ns = duration_ns ? start_ns + duration_ns : UINT64_MAX;
+	s->own_cpu_start_ns = own_cpu_ns();
+}
+
+static int turn(struct session *s, struct kp_err *err)
+{
+	int r;
+
+	if (s->store)
+		kp_store_turn(s->store);
+	kp_priority_renew(&s->priority);
+	r = kp_family_turn(&s->family, elapsed_ns(s), err);
+	return r < 0 ? r : kp_raw_sink_flush(&s->sink, err);
+}
+
+/* Until all that is there now has been tried. The window has begun with the first of them. */
+static int open_all(struct session *s, struct kp_err *err)
+{
+	const struct kp_session_options *o = s->options;
+	int r;
+
+	raise_descriptor_limit();
+	begin_window(s, kp_now_ns());
+	r = kp_family_attach_all(&s->family, o->all, !o->follow, err);
+	while (r == 0 && !s->told && !kp_family_is_settled(&s->family)) {
+		r = turn(s, err);
+		s->told = kp_signals_read(&s->signals, 0);
+	}
+	if (r == 0 && kp_family_live(&s->family) == 0)
+		r = kp_fail(err, KP_EREFUSED, "all: %s", kp_family_note(&s->family));
+	if (r == 0)
+		say(s, "all: %s", kp_family_note(&s->family));
+	return r;
+}
+
 static int open_target(struct session *s, struct kp_err *err)
 {
 	const struct kp_session_options *o = s->options;
@@ -148,9 +196,7 @@ static int open_target(struct session *s, struct kp_err *err)
 	a = &s->family.process[0]->attachment;
 	if (o->argv)
 		s->child = a->target.pid;
-	s->start_ns = s->plan.start_ns = a->attached_ns;
-	s->deadline_ns = o->duration_ns ? s->start_ns + o->duration_ns : UINT64_MAX;
-	s->own_cpu_start_ns = own_cpu_ns();
+	begin_window(s, a->attached_ns);
 	s->pidfd = (int)syscall(SYS_pidfd_open, a->target.pid, 0);
 	raise_descriptor_limit();
 	kp_priority_raise_more(&s->priority);
@@ -182,6 +228,21 @@ static int open_store(struct session *s, struct kp_err *err)
 		say(s, "unwind tables are not kept on disk: %s", why);
 	s->plan.store = s->store;
 	return r;
+}
+
+/*
+ * With many processes memory counts: a quarter of a second of all CPUs in each ring, as no process
+ * can have more than that.
+ */
+static uint32_t cells_of_many(uint64_t rate_mhz)
+{
+	uint64_t cpus = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t cells = rate_mhz * cpus / 4000;
+	uint32_t power = 128;
+
+	while (power < cells && power < 4096)
+		power *= 2;
+	return power;
 }
 
 static int prepare(struct session *s, struct kp_err *err)
@@ -219,6 +280,7 @@ static int prepare(struct session *s, struct kp_err *err)
 	s->plan.writer = &s->sink.writer;
 	s->plan.pins = s->pins;
 	s->plan.events = s->events;
+	s->plan.cells_max = o->all ? cells_of_many(o->rate_mhz) : 0;
 	s->plan.lookout = s->lookout;
 	r = open_store(s, err);
 	if (r < 0)
@@ -233,19 +295,24 @@ static bool has_ended(const struct session *s)
 {
 	struct pollfd ended = { .fd = s->pidfd, .events = POLLIN };
 
+	if (s->options->all)
+		return s->family.count == 0;
 	if (s->pidfd >= 0)
 		return poll(&ended, 1, 0) > 0;
 	return kill(s->family.process[0]->pid, 0) != 0 && errno == ESRCH;
 }
 
-static void tell_progress(const struct session *s)
+static void tell_progress(const struct session *s, const char *note)
 {
+	struct kp_session_progress progress = { .processes = kp_family_live(&s->family),
+						.note = note };
 	struct kp_ring_counts counts;
 
 	if (!s->options->progress)
 		return;
 	kp_family_count(&s->family, &counts);
-	s->options->progress(s->options->ctx, counts.kept);
+	progress.kept = counts.kept;
+	s->options->progress(s->options->ctx, &progress);
 }
 
 /* What the turn found; 0: the window goes on. */
@@ -306,15 +373,11 @@ static enum kp_raw_end_why window(struct session *s)
 	enum kp_raw_end_why why = 0;
 	struct kp_err err;
 
-	tell_progress(s);
+	tell_progress(s, s->options->all ? kp_family_note(&s->family) : NULL);
 	while (!why) {
-		bool told = wait_turn(s);
+		bool told = wait_turn(s) || s->told;
 
-		if (s->store)
-			kp_store_turn(s->store);
-		kp_priority_renew(&s->priority);
-		if (kp_family_turn(&s->family, elapsed_ns(s), &err) < 0 ||
-		    kp_raw_sink_flush(&s->sink, &err) < 0) {
+		if (turn(s, &err) < 0) {
 			say(s, "warning: %s; the window ends here", err.text);
 			why = KP_RAW_END_SIGNAL;
 		}
@@ -322,7 +385,7 @@ static enum kp_raw_end_why window(struct session *s)
 			why = KP_RAW_END_SIGNAL;
 		if (!why)
 			why = look_around(s);
-		tell_progress(s);
+		tell_progress(s, NULL);
 	}
 	return why;
 }
@@ -408,7 +471,7 @@ static int run(struct session *s, struct kp_session_result *ret, struct kp_err *
 	int r = prepare(s, err);
 
 	if (r == 0)
-		r = open_target(s, err);
+		r = s->options->all ? open_all(s, err) : open_target(s, err);
 	if (r != 0)
 		return r;
 	ret->why = window(s);

@@ -1,5 +1,5 @@
 /*
- * One profiling session: a target, a window, a raw profile. Runs in a single-threaded process,
+ * One profiling session: a target or several, a window, a raw profile. Runs in a single-threaded process,
  * which waits in it until the window has ended.
  */
 #pragma once
@@ -7,6 +7,7 @@
 #include "common/err.h"
 #include "common/unwind/walk.h"
 #include "daemon/clock/choose.h"
+#include "daemon/linux/census.h"
 #include "daemon/symbol/pin.h"
 #include "proto/rawfile.h"
 
@@ -15,8 +16,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* What there is to be told while the window is open. */
+struct kp_session_progress {
+	uint64_t kept; /* samples so far */
+	uint64_t processes; /* that are sampled now */
+	const char *note; /* all, when sampling has begun: what is sampled, what not; else NULL */
+};
+
 struct kp_session_options {
-	pid_t pid; /* attach to it; 0: run argv */
+	pid_t pid; /* attach to it; 0: to all, or run argv */
+	const struct kp_census *all; /* attach to what it wants, now and later; NULL: run argv */
 	char *const *argv; /* NULL-terminated */
 	uint64_t rate_mhz; /* KP_RATE_MIN_MHZ..KP_RATE_MAX_MHZ */
 	uint32_t depth; /* 1..KP_DEPTH_MAX */
@@ -27,13 +36,13 @@ struct kp_session_options {
 	int signal; /* for sampling; 0: choose */
 	enum kp_clock_wish clock;
 	bool no_stops; /* threads that block the signal are not sampled in short stops */
-	bool follow; /* forks and execs of the target as well */
+	bool follow; /* forks and execs of the target as well; all: what comes later */
 	bool verbose; /* say more */
 	const char *raw_path; /* NULL: the raw profile stays in memory */
 	/* Takes a line about what goes on (no newline); may be NULL. */
 	void (*say)(void *ctx, const char *line);
-	/* Takes the samples kept so far: when sampling has begun, and each turn. May be NULL. */
-	void (*progress)(void *ctx, uint64_t kept);
+	/* When sampling has begun, and each turn. May be NULL. */
+	void (*progress)(void *ctx, const struct kp_session_progress *progress);
 	void *ctx;
 };
 
@@ -47,8 +56,9 @@ struct kp_session_result {
 };
 
 /*
- * Samples until the window ends: the target ends, duration, cap, or SIGINT, SIGTERM or SIGHUP to
- * this process (attach; with run, those meant for the program are its own or are passed on).
+ * Samples until the window ends: the target or all of them end, duration, cap, or SIGINT, SIGTERM or
+ * SIGHUP to this process (attach; with run, those meant for the program are its own or are passed
+ * on).
  *
  * < 0: nothing was sampled; nothing is left in the target. > 0: KP_LAUNCH_... of attach/inject.h.
  * 0: *ret is filled in, to be deinited. A problem that came later (disk full, the agent could not

@@ -3,6 +3,7 @@
  */
 #include "daemon/session/family.h"
 
+#include "daemon/session/crowd.h"
 #include "daemon/session/follow.h"
 #include "daemon/session/process.h"
 
@@ -18,6 +19,8 @@
 #define SHARE_TIME_NS (500 * MS) /* after that it is noticed by silence */
 #define YOUNG_NS (30 * MS)
 #define TALLY_LOOK_NS (100 * MS)
+#define SOON_NS (5 * MS)
+#define REST_NS (100 * MS) /* how long a process that does nothing is not looked at */
 #define SILENCE_NS (1000 * MS) /* CPU used without any sample before the handler is looked up */
 
 /*
@@ -123,9 +126,32 @@ static bool has_ended(const struct kp_process *process)
 {
 	struct kp_proc_status status;
 
+	if (process->dismissed)
+		return true;
 	if (process->attachment.live)
 		return process->attachment.threads.count == 0;
 	return kp_proc_status(process->pid, process->pid, &status, NULL) < 0 || status.state == 'Z';
+}
+
+/*
+ * What has used no CPU time since its last turn has done nothing, and a look now and then is enough.
+ * The kernel counts the time of what runs on another CPU at its ticks, which come more often than
+ * turns do. What is said to have happened is looked at in any case, and so is who waits, if that is
+ * sampled.
+ */
+static bool is_at_rest(struct kp_process *process)
+{
+	const struct kp_attachment *a = &process->attachment;
+	uint64_t now = kp_now_ns(), cpu_ns = 0;
+	bool said = a->look_at_threads || a->look_at_modules || a->look_at_names ||
+		    process->try_again_ns || a->outsiders.waits || kp_attachment_is_in_a_hurry(a);
+
+	if (kp_proc_cpu_ns(process->pid, &cpu_ns) && cpu_ns == process->turn_cpu_ns && !said &&
+	    now - process->turn_ns < REST_NS)
+		return true;
+	process->turn_ns = now;
+	process->turn_cpu_ns = cpu_ns;
+	return false;
 }
 
 static int turn_process(struct kp_family *family, struct kp_process *process, uint64_t elapsed_ns,
@@ -137,12 +163,16 @@ static int turn_process(struct kp_family *family, struct kp_process *process, ui
 	if (process->ended)
 		return count_time(family, process, err);
 	kp_follow_retry(family, process);
+	if (is_at_rest(process))
+		return 0;
 	if (process->attachment.live)
 		r = kp_attachment_turn(&process->attachment, elapsed_ns, err);
 	if (r < 0)
 		return r;
 	if (kp_proc_cpu_ns(process->pid, &cpu_ns) && cpu_ns > process->cpu_ns)
 		process->cpu_ns = cpu_ns;
+	if (!family->plan->events || process->attachment.unwatched)
+		process->look_for_children = true;
 	process->ended = has_ended(process);
 	if (!process->ended && process->attachment.live)
 		share_action(family, process, elapsed_ns);
@@ -153,10 +183,7 @@ static int turn_process(struct kp_family *family, struct kp_process *process, ui
 	return count_time(family, process, err);
 }
 
-/*
- * Children that have ended go, as soon as it is known how long they ran; the target's entry stays the
- * first.
- */
+/* Those that have ended go; the entry of the target, if there is one, stays the first. */
 static void bury(struct kp_family *family, uint64_t elapsed_ns)
 {
 	size_t kept = 0;
@@ -164,7 +191,7 @@ static void bury(struct kp_family *family, uint64_t elapsed_ns)
 	for (size_t i = 0; i < family->count; i++) {
 		struct kp_process *process = family->process[i];
 
-		if (i == 0 || !process->ended) {
+		if (kp_family_is_target(family, process) || !process->ended) {
 			family->process[kept++] = process;
 			continue;
 		}
@@ -224,9 +251,14 @@ int kp_family_turn(struct kp_family *family, uint64_t elapsed_ns, struct kp_err 
 
 bool kp_family_is_in_a_hurry(const struct kp_family *family)
 {
-	for (size_t i = 0; i < family->count; i++)
-		if (family->process[i]->try_again_ns ||
-		    kp_attachment_is_in_a_hurry(&family->process[i]->attachment))
+	uint64_t soon = kp_now_ns() + SOON_NS;
+
+	for (size_t i = 0; i < family->count; i++) {
+		const struct kp_process *process = family->process[i];
+
+		if ((process->try_again_ns && process->try_again_ns < soon) ||
+		    kp_attachment_is_in_a_hurry(&process->attachment))
 			return true;
-	return false;
+	}
+	return family->crowd && kp_crowd_is_busy(family->crowd);
 }

@@ -2,6 +2,7 @@
 #include "daemon/watch/modules.h"
 
 #include "common/cleanup.h"
+#include "daemon/linux/descriptor.h"
 #include "daemon/linux/maps.h"
 #include "daemon/linux/proc.h"
 
@@ -121,7 +122,10 @@ static int add_file(struct kp_modules *modules, const struct kp_map *map, const 
 		close(fd);
 		return r;
 	}
-	return kp_pins_take(modules->pins, path.text, path.len, build_id, len, fd, err);
+	/* Where there are too few descriptors, it is found by its name later. */
+	fd = kp_descriptor_take(fd, KP_DESCRIPTOR_CLOCK);
+	return fd < 0 ? 0
+		      : kp_pins_take(modules->pins, path.text, path.len, build_id, len, fd, err);
 }
 
 /* The vdso is no file: its image goes into the profile. */

@@ -9,6 +9,8 @@
  */
 #include "daemon/watch/task_perf.h"
 
+#include "daemon/linux/descriptor.h"
+
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -48,5 +50,7 @@ int kp_task_perf_open(enum kp_task_perf kind, pid_t tid, int cpu, bool threads_o
 		.wakeup_watermark = 1,
 	};
 
-	return (int)syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	return kp_descriptor_take(
+		(int)syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC),
+		KP_DESCRIPTOR_WATCH);
 }

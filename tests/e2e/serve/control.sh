@@ -90,7 +90,6 @@ again)
 	asks 1 on 2147483647
 	grep -q 'no such process' err || fail "$(cat err)"
 	asks 2 on "$two" -f "flat:$work/here"
-	asks 2 on "$two" --all
 	asks 2 on "$two" -o here
 	asks 2 on
 	asks 2 off x

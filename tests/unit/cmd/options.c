@@ -325,7 +325,17 @@ Test(options, on_takes_what_sampling_takes_but_no_file)
 	cr_assert_eq(o.rate_mhz, 999000);
 	cr_assert_eq(o.duration_ns, 0);
 	wrong(KP_COMMAND_ON, "on 5 -o x", "does not belong to `kitprof on`");
-	wrong(KP_COMMAND_ON, "on 5 --all", "unknown option --all");
+	cr_assert_eq(parse(KP_COMMAND_ON, "on --all --user=joe"), 0);
+	cr_assert(o.all && !o.everyone);
+	cr_assert_str_eq(o.user, "joe");
+	cr_assert_eq(parse(KP_COMMAND_ON, "on --all --everyone"), 0);
+	cr_assert(o.all && o.everyone);
+	wrong(KP_COMMAND_RECORD, "record --all", "does not belong to `kitprof record`");
+	wrong(KP_COMMAND_ON, "on --session 5", "does not belong to `kitprof on`");
+	cr_assert_eq(parse(KP_COMMAND_OFF, "off --session 5"), 0);
+	cr_assert_eq(o.session, 5);
+	wrong(KP_COMMAND_OFF, "off --session 0", "--session 0");
+	wrong(KP_COMMAND_OFF, "off --user joe", "does not belong to `kitprof off`");
 	wrong(KP_COMMAND_OFF, "off 5 -r 99", "does not belong to `kitprof off`");
 	cr_assert_eq(parse(KP_COMMAND_STATUS, "status --json"), 0);
 	cr_assert(o.json);

@@ -239,6 +239,24 @@ Test(collect, exec_of_another_program_forgets_what_was_mapped)
 	finish(p);
 }
 
+Test(collect, with_all_no_process_is_the_target)
+{
+	struct kp_raw_session session = { .mode = KP_RAW_MODE_ALL, .depth = 64 };
+	struct kp_profile *p;
+
+	raw = raw_memory_create();
+	cr_assert_eq(kp_raw_put_session(&raw->writer, &session, &raw->err), 0);
+	process(1, "app", "/no/app");
+	module(1, LIB, LIB + 0x10000, "/no/lib.so");
+	sample(1, 1, KP_WALK_ROOT, PCS(LIB + 0x10));
+	end(1);
+	p = collect();
+	cr_assert_str_eq(p->strings[p->truth.main_comm], "all processes");
+	cr_assert_eq(p->truth.main_pid, 0);
+	cr_assert_str_eq(p->strings[p->labels[p->samples[0].label].comm], "app");
+	finish(p);
+}
+
 Test(collect, processes_have_their_own_address_spaces)
 {
 	struct kp_profile *p;

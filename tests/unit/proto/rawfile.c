@@ -521,7 +521,7 @@ Test(rawfile, takes_no_record_with_senseless_values)
 	static const uint32_t values[][3] = {
 		{ 0, 24, 0 }, /* SESSION depth */
 		{ 0, 24, KP_DEPTH_MAX + 1 },
-		{ 0, 28, 3 }, /* mode */
+		{ 0, 28, 4 }, /* mode */
 		{ 3, 20, 1 }, /* MODULE start, high half: after its end */
 		{ 5, 8, KP_SOURCE_LAST + 1 }, /* CLOCK source */
 		{ 5, 24, 3 }, /* kernel */

@@ -26,7 +26,7 @@ Test(message, request_comes_out_as_it_went_in)
 {
 	char rate[] = "-r", value[] = "1ms", odd[] = "a \"b\"\n\xc3\xa4";
 	char *options[] = { rate, value, odd, NULL };
-	struct kp_request sent = { KP_REQUEST_ON, 4711, options };
+	struct kp_request sent = { .command = KP_REQUEST_ON, .pid = 4711, .options = options };
 	char *line = NULL;
 
 	cr_assert_eq(kp_request_encode(&sent, &line, &err), 0);
@@ -39,6 +39,44 @@ Test(message, request_comes_out_as_it_went_in)
 	cr_assert_null(request.options[3]);
 	kp_request_deinit(&request);
 	free(line);
+}
+
+static void passes(const struct kp_request *sent)
+{
+	char *line = NULL;
+
+	cr_assert_eq(kp_request_encode(sent, &line, &err), 0);
+	cr_assert_eq(kp_request_decode(line, strlen(line) - 1, &request, &err), 0, "%s", err.text);
+	cr_assert_eq(request.command, sent->command);
+	cr_assert_eq(request.pid, sent->pid);
+	cr_assert_eq(request.all, sent->all);
+	cr_assert_eq(request.everyone, sent->everyone);
+	cr_assert_eq(request.session, sent->session);
+	cr_assert_eq(!request.user, !sent->user);
+	if (sent->user)
+		cr_assert_str_eq(request.user, sent->user);
+	kp_request_deinit(&request);
+	free(line);
+}
+
+Test(message, all_stands_for_a_process)
+{
+	char user[] = "jo \"e\"";
+
+	passes(&(struct kp_request){ .command = KP_REQUEST_ON, .all = true });
+	passes(&(struct kp_request){ .command = KP_REQUEST_ON, .all = true, .user = user });
+	passes(&(struct kp_request){ .command = KP_REQUEST_ON, .all = true, .everyone = true });
+	passes(&(struct kp_request){ .command = KP_REQUEST_OFF, .all = true });
+	passes(&(struct kp_request){ .command = KP_REQUEST_OFF, .session = UINT64_MAX });
+	wrong("{\"command\":\"on\",\"all\":true,\"pid\":5}", "exclude");
+	wrong("{\"command\":\"off\",\"session\":5,\"pid\":5}", "exclude");
+	wrong("{\"command\":\"off\",\"session\":5,\"all\":true}", "exclude");
+	wrong("{\"command\":\"on\",\"all\":false}", "pid");
+	wrong("{\"command\":\"on\",\"all\":1}", "pid");
+	wrong("{\"command\":\"on\",\"session\":5}", "pid");
+	wrong("{\"command\":\"on\",\"everyone\":true}", "pid");
+	cr_assert_eq(decode("{\"command\":\"on\",\"all\":true,\"user\":7}"), 0);
+	cr_assert_null(request.user);
 }
 
 Test(message, each_command_has_its_fields)
@@ -159,6 +197,8 @@ Test(message, answer_comes_out_as_it_went_in)
 {
 	struct kp_served served[2] = {
 		{ .pid = 5,
+		  .id = 1,
+		  .processes = 3,
 		  .state = KP_SERVED_SAMPLING,
 		  .since_unix_s = 1795977000,
 		  .samples = UINT64_C(1) << 60,
@@ -166,7 +206,7 @@ Test(message, answer_comes_out_as_it_went_in)
 		  .options = "-r 99",
 		  .file_count = 2,
 		  .files = { "a.kitprof", "a.folded" } },
-		{ .pid = 6, .state = KP_SERVED_FAILED, .error = "gone" },
+		{ .pid = 0, .id = 9, .state = KP_SERVED_FAILED, .error = "gone", .note = "12" },
 	};
 	struct kp_answer sent = { .dir = "/var/x", .sessions = served, .session_count = 2 };
 	struct kp_answer answer = pass(&sent);
@@ -212,6 +252,9 @@ Test(message, fullest_answer_fits)
 		memset(served->comm, 1, sizeof(served->comm) - 1);
 		memset(served->options, 1, sizeof(served->options) - 1);
 		memset(served->error, 1, sizeof(served->error) - 1);
+		/* One session of all at a time. */
+		if (i <= KP_CONTROL_HISTORY_MAX)
+			memset(served->note, 1, sizeof(served->note) - 1);
 		served->file_count = KP_CONTROL_FILES_MAX;
 		for (size_t j = 0; j < KP_CONTROL_FILES_MAX; j++)
 			memset(served->files[j], 'f', sizeof(served->files[j]) - 1);

@@ -1,0 +1,16 @@
+/*
+ * Descriptors are few where there are many targets. What can be done without leaves some to what
+ * cannot: reading /proc, stopping a thread, the raw file.
+ */
+#pragma once
+
+enum kp_descriptor_use {
+	KP_DESCRIPTOR_WATCH, /* to hear of things at once; takes half of what there is */
+	KP_DESCRIPTOR_CLOCK, /* to sample a thread, or to keep a file; leaves a few */
+};
+
+/*
+ * fd, if it may be had for that; else -1 with errno EMFILE, and it is closed. fd < 0 is passed on
+ * with errno. RLIMIT_NOFILE is asked each time.
+ */
+int kp_descriptor_take(int fd, enum kp_descriptor_use use);
