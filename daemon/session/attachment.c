@@ -415,6 +415,19 @@ static int ignore_event(void *ctx, const struct kp_thread *thread, bool came, st
 	return 0;
 }
 
+/* It may have ended already; then it keeps the names that it had. */
+static void name_program(struct kp_attachment *a)
+{
+	char comm[sizeof(a->target.comm)], exe[sizeof(a->target.exe)];
+
+	kp_proc_comm(a->target.pid, a->target.pid, comm, sizeof(comm));
+	kp_proc_exe(a->target.pid, exe, sizeof(exe));
+	if (comm[0])
+		memcpy(a->target.comm, comm, sizeof(comm));
+	if (exe[0])
+		memcpy(a->target.exe, exe, sizeof(exe));
+}
+
 int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *attachment_plan,
 		       struct kp_tally *tally, const struct kp_target *target, struct kp_err *err)
 {
@@ -444,8 +457,7 @@ int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *attac
 	if (r < 0)
 		return r;
 	/* The program that the agent got into may have been exec'd after the target was checked. */
-	kp_proc_comm(target->pid, target->pid, a->target.comm, sizeof(a->target.comm));
-	kp_proc_exe(target->pid, a->target.exe, sizeof(a->target.exe));
+	name_program(a);
 	return start(a, mail, a->threads.count, 0, err);
 }
 

@@ -413,7 +413,7 @@ static void close_for_good(struct kp_family *family, struct kp_process *process,
 static void put_tallies(struct kp_family *family)
 {
 	struct kp_err err;
-	int r = 0;
+	int r = kp_follow_last(family, &err);
 
 	for (size_t i = 0; i < family->count && r == 0; i++) {
 		struct kp_process *process = family->process[i];

@@ -341,6 +341,26 @@ static int task_event(void *ctx, const struct kp_task_event *event, struct kp_er
 	return 0;
 }
 
+/* The window is over: nothing is attached to any more, but what has ended has its time. */
+static int last_event(void *ctx, const struct kp_task_event *event, struct kp_err *err)
+{
+	struct kp_family *family = ctx;
+	struct kp_process *parent = kp_family_find(family, event->parent_pid);
+
+	if (event->type == KP_TASK_RAN)
+		return thread_ran(family, event, err);
+	if (event->type == KP_TASK_FORK && event->pid != event->parent_pid && family->follow)
+		return kp_passed_add(&family->passed, event->pid, parent ? parent->comm : "", err);
+	return event->type == KP_TASK_EXEC ? passed_event(family, event, err) : 0;
+}
+
+int kp_follow_last(struct kp_family *family, struct kp_err *err)
+{
+	return family->plan->events
+		       ? kp_task_events_read(family->plan->events, last_event, family, err)
+		       : 0;
+}
+
 static void find_children(struct kp_family *family, struct kp_process *process)
 {
 	_cleanup_(kp_freep) pid_t *pids = NULL;

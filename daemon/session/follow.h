@@ -11,6 +11,9 @@ int kp_follow(struct kp_family *family, uint64_t elapsed_ns, struct kp_err *err)
 /* A process that was found, and not heard of at its birth: joins the family, and is attached to. */
 void kp_follow_stranger(struct kp_family *family, pid_t pid, const struct kp_proc_status *status);
 
+/* Learns once more, when the window is over, how long those ran that have ended. */
+int kp_follow_last(struct kp_family *family, struct kp_err *err);
+
 /* Attaches to the program that a process executes now; one that just begins is tried again later. */
 void kp_follow_image(struct kp_family *family, struct kp_process *process);
 

@@ -189,6 +189,9 @@ static int put(struct kp_tally *tally, const struct kp_tally_thread *thread, uin
 		record.flags |= KP_TALLY_UNARMED;
 	if (thread->final)
 		record.flags |= KP_TALLY_ENDED;
+	/* Less is known than its own event has counted. */
+	if (!thread->final && thread->covered_ns > record.cpu_ns)
+		record.cpu_ns = thread->covered_ns;
 	record.blind_ns = blind_ns(thread, record.cpu_ns);
 	tally->put_ns += record.cpu_ns;
 	if (!thread->clocked && !(record.flags & ~(uint32_t)KP_TALLY_ENDED)) {
