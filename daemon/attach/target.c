@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 const char *kp_signal_name(int signal)
@@ -370,6 +371,19 @@ int kp_target_check(pid_t pid, int signal, struct kp_target *ret, struct kp_err 
 	if (r >= 0 && !ret->leftover_base)
 		r = check_signal(pid, &status, signal, ret, err);
 	return r;
+}
+
+bool kp_target_is_privileged(pid_t pid)
+{
+	struct kp_proc_status status;
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	if (stat(path, &st) == 0 && (st.st_mode & (S_ISUID | S_ISGID) ||
+				     getxattr(path, "security.capability", NULL, 0) > 0))
+		return true;
+	return kp_proc_status(pid, pid, &status, NULL) == 0 && status.uid[0] != status.uid[1];
 }
 
 int kp_target_check_exec(pid_t pid, int signal, struct kp_target *ret, struct kp_err *err)

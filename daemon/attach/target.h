@@ -36,6 +36,12 @@ struct kp_target {
  */
 int kp_target_check(pid_t pid, int signal, struct kp_target *ret, struct kp_err *err);
 
+/*
+ * Whether the process runs with other rights than whoever started it gave it: a set-uid, set-gid or
+ * file-capability program, or one whose real and effective user differ.
+ */
+bool kp_target_is_privileged(pid_t pid);
+
 /* The parts of it for a program that has just been exec'd. */
 int kp_target_check_exec(pid_t pid, int signal, struct kp_target *ret, struct kp_err *err);
 

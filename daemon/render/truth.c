@@ -170,11 +170,10 @@ static void put_unsampled(const struct kp_profile *p, const char *prefix, FILE *
 			plural(thread->samples));
 	}
 	if (t->missed) {
-		fprintf(out,
-			"%s%u thread%s and processes ended before they could be sampled: ", prefix,
-			t->missed, plural(t->missed));
+		fprintf(out, "%sended before they could be sampled: %u short-lived (", prefix,
+			t->missed);
 		put_seconds(out, t->missed_cpu_ns);
-		fputs(" CPU\n", out);
+		fputs(" CPU)\n", out);
 	}
 	if (t->stops)
 		fprintf(out,

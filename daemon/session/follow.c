@@ -92,6 +92,21 @@ static bool try_again(struct kp_process *process, bool rarely)
 	return true;
 }
 
+/* A program that others trust with rights is not touched on the way, not by root either. */
+static int attach_image(struct kp_family *family, struct kp_process *process, struct kp_err *err)
+{
+	char comm[64];
+
+	if (!kp_target_is_privileged(process->pid))
+		return kp_process_attach(family, process, err);
+	kp_proc_comm(process->pid, process->pid, comm, sizeof(comm));
+	family->sums.privileged++;
+	return kp_fail(err, KP_EREFUSED,
+		       "pid %d (%s) runs with rights of its own (a set-uid, set-gid or "
+		       "file-capability program)",
+		       (int)process->pid, comm);
+}
+
 /* A program image that has no agent yet. One that just begins is tried again in a moment. */
 void kp_follow_image(struct kp_family *family, struct kp_process *process)
 {
@@ -104,7 +119,7 @@ void kp_follow_image(struct kp_family *family, struct kp_process *process)
 	process->dismissed = loaded && !is_still_wanted(family, process->pid);
 	if (process->dismissed)
 		return;
-	r = loaded ? kp_process_attach(family, process, &err)
+	r = loaded ? attach_image(family, process, &err)
 		   : kp_fail(&err, KP_EBUSY, "pid %d does not come to run", (int)process->pid);
 	process->look_for_children = true;
 	if (r == 0)
