@@ -32,9 +32,11 @@ def arguments(doc, rounds, **lists):
 
 
 def main(run):
-    """Runs a benchmark in a folder of its own, which is gone afterwards."""
+    """Runs a benchmark in a folder of its own, which is gone afterwards. What kitprof keeps on disk
+    for the next time is there, too: the first run makes it, as on a fresh machine."""
     with tempfile.TemporaryDirectory(prefix="kitprof-bench.") as folder:
         os.chdir(folder)
+        os.environ["XDG_CACHE_HOME"] = os.path.join(folder, "cache")
         try:
             run()
         except Harm as harm:
@@ -76,6 +78,10 @@ def median(values):
 
 def text(value, form="{:.1f}", none="-"):
     return none if value is None else form.format(value)
+
+
+def least(values):
+    return min(v for v in values if v is not None)
 
 
 def with_spread(values, form="{:.3f}"):

@@ -27,6 +27,38 @@ class Recording:
     explained_percent: float = None  # as kitprof says, of the CPU time that it knows
 
 
+@dataclasses.dataclass
+class Stacks:
+    """Of all samples that have a stack in user mode."""
+    whole_percent: float
+    frames: float
+
+
+# What programs and threads begin with: glibc, musl, ld.so.
+STARTS = {"_start", "_start_c", "_dl_start", "_dl_start_user", "__libc_start_main",
+          "__libc_start_main_impl", "__libc_start_main_alias_2", "__libc_start_call_main",
+          "start_thread", "start", "clone", "__clone", "clone3", "__clone3", "__GI___clone",
+          "__GI___clone3", "__clone_internal"}
+
+
+CUT = "[truncated]"  # kitprof shows it as the root of a stack that is not whole
+
+
+def is_whole(root_first):
+    """Of names: a stripped program's start has none, its caller's neighbour has."""
+    return any(name.split("@")[0] in STARTS for name in root_first[:2])
+
+
+def sum_up(stacks):
+    """stacks: of (weight, names from the root on)"""
+    total = whole = frames = 0
+    for weight, names in stacks:
+        total += weight
+        whole += weight * is_whole(names)
+        frames += weight * len(names)
+    return Stacks(100 * whole / total, frames / total) if total else Stacks(None, None)
+
+
 class Nothing:
     """The program alone."""
     name = "nothing"
@@ -38,6 +70,9 @@ class Nothing:
         return None
 
     def read(self):
+        return None
+
+    def read_stacks(self):
         return None
 
 
@@ -69,6 +104,14 @@ class Kitprof:
                          explained_percent=stats["explained_percent"])
 
 
+    def read_stacks(self):
+        """From folded stacks: their first frame is the program's name."""
+        lines = command(self.build / "kitprof", "report", "-q", "--no-flat", "-o", "-", RAW)
+        parted = (line.rpartition(" ") for line in lines.splitlines())
+        return sum_up((int(weight), [name for name in stack.split(";")[1:] if name != CUT])
+                      for stack, _, weight in parted)
+
+
 class Perf:
     def __init__(self, rate, call_graph=None, name=None):
         self.options = ["-q", "-e", "task-clock", "-F", str(rate), "-o", PERF_DATA]
@@ -91,6 +134,20 @@ class Perf:
         return Recording(samples=len(samples), file_bytes=os.path.getsize(PERF_DATA),
                          sampled_s=sum(int(s[1]) for s in samples) / 1e9,
                          tids={int(s[0]) for s in samples})
+
+    def read_stacks(self):
+        return sum_up(perf_stacks(command("perf", "script", "-i", PERF_DATA, "-F", "ip,sym,dso")))
+
+
+def perf_stacks(text):
+    """Of `perf script -F ip,sym,dso`: a paragraph each, the leaf first; the kernel's part is left
+    out, and so are samples that have no other."""
+    for paragraph in text.split("\n\n"):
+        frames = [line.split(None, 1) for line in paragraph.splitlines() if line.strip()]
+        names = [frame[1].rpartition(" (")[0] for frame in frames
+                 if len(frame) == 2 and "([kernel.kallsyms]" not in frame[1]]
+        if names:
+            yield 1, names[::-1]
 
 
 class Attached:
