@@ -99,7 +99,7 @@ class Kitprof:
             raise Harm(f"the account of {self.name} does not balance")
         threads = [t for t in stats["threads"] if t["samples"]]
         return Recording(samples=stats["samples_kept"], file_bytes=os.path.getsize(RAW),
-                         sampled_s=stats["explained_ns"] / 1e9,
+                         sampled_s=stats["sampled_ns"] / 1e9,
                          tids={t["tid"] for t in threads},
                          explained_percent=stats["explained_percent"])
 
