@@ -22,6 +22,8 @@ struct place {
 	uint8_t first; /* the interrupted thread's own registers */
 	uint8_t interrupted; /* pc is an instruction, not a return address; ra is known */
 	uint8_t sp_is_known; /* else it is only a lower bound */
+	uint8_t by_rule; /* a rule has led here */
+	uint8_t begins; /* pc is where a function begins that nobody has called */
 };
 
 /* Inline, like the others here, to spare the handler stack frames. */
@@ -43,6 +45,7 @@ static inline __attribute__((always_inline)) enum kp_walk_end step_by_fp(const s
 
 	if (end == KP_WALK_ON || kp_walk_is_whole(end))
 		arrive(place, KP_HOW_FP, 0, (int)layout->sp_after_exact);
+	place->by_rule = 0;
 	return end;
 }
 
@@ -65,6 +68,7 @@ step_by_rule(const struct kp_walk *walk, struct place *place, const struct kp_ta
 	end = kp_cfi_step(&step, rule, place->regs);
 	if (end == KP_WALK_ON || kp_walk_is_whole(end))
 		arrive(place, signal ? how | KP_HOW_SIGNAL : how, signal, 1);
+	place->by_rule = 1;
 	return end;
 }
 
@@ -94,6 +98,21 @@ static __attribute__((noinline)) int is_restorer(const struct kp_walk *walk,
 	return 1;
 }
 
+/*
+ * Whether a function begins at a return address that has nothing before it: no call has left that
+ * there. Who makes a stack by hand, as makecontext() does, puts it there for the first function of
+ * all to return to. What frame pointers have led to may be any pointer to a function.
+ */
+static __attribute__((noinline)) int is_beginning(const struct kp_walk *walk,
+						  const struct place *place)
+{
+	struct kp_table_rule rule;
+
+	return place->by_rule && !place->interrupted &&
+	       walk->find_rule(walk->find_ctx, place->regs->pc, &rule) == 0 &&
+	       rule.cfa != KP_CFA_GAP;
+}
+
 static int needs_sp(const struct kp_table_rule *rule)
 {
 	return rule->cfa == KP_CFA_SP || rule->cfa == KP_CFA_DEREF_SP || rule->cfa == KP_CFA_PLT ||
@@ -120,6 +139,10 @@ static inline __attribute__((always_inline)) enum kp_walk_end step(const struct 
 	/* Without sp most rules are of no use; this CPU's frame pointers have brought us here. */
 	if (rule.cfa != KP_CFA_GAP && (place->sp_is_known || !needs_sp(&rule)))
 		return step_by_rule(walk, place, &rule, how);
+	if (has_table && rule.cfa == KP_CFA_GAP && is_beginning(walk, place)) {
+		place->begins = 1;
+		return KP_WALK_OUTERMOST;
+	}
 
 	if (walk->mode == KP_UNWIND_TABLE || place->regs->fp == KP_FP_LOST)
 		return KP_WALK_NO_RULE;
@@ -157,6 +180,7 @@ enum kp_walk_end kp_walk(const struct kp_walk *walk, struct kp_regs regs, uint64
 		}
 		pc[n++] = regs.pc + (uint64_t)place.interrupted;
 	}
+	pc[n - 1] += (uint64_t)place.begins;
 	*ret_n = n;
 	*ret_how = place.how;
 	return end;

@@ -47,8 +47,8 @@ struct kp_walk {
 /*
  * Writes the leaf's pc and the callers' to pc[0..max-1], leaf first, their number (1..max) to
  * *ret_n and a set of enum kp_walk_how to *ret_how. Callers are return addresses, except the frame
- * that a signal interrupted: that one is pc + 1, so that whoever takes one off gets the interrupted
- * instruction. max >= 1. Returns how it ended; KP_WALK_DEPTH when max frames were written and the
+ * that a signal interrupted, and a function that is returned to and was never entered (the root of a
+ * coroutine): those are pc + 1, so that whoever takes one off gets the instruction. max >= 1. Returns how it ended; KP_WALK_DEPTH when max frames were written and the
  * stack goes on.
  */
 enum kp_walk_end kp_walk(const struct kp_walk *walk, struct kp_regs regs, uint64_t *pc,

@@ -279,6 +279,51 @@ Test(walk, aarch64_does_not_guess_the_stack_pointer)
 	cr_assert_eq(walked.end, KP_WALK_OUTERMOST);
 }
 
+/* A stack that was made by hand: its first function returns to where another one begins. */
+Test(walk, beginning_of_a_function_that_nobody_called_is_the_outermost_frame)
+{
+	for (size_t i = 0; i < ARCHES; i++) {
+		struct stacks stacks;
+		struct kp_regs regs = three_frames(&stacks);
+		struct walked walked;
+
+		stacks.stack[14 + 5] = FUNCTION(3);
+		stacks.rules[2].cfa = KP_CFA_GAP;
+		stacks.rules[3] = sp_rule(1, -1, 0);
+		walked = walk(&stacks, arches[i], KP_UNWIND_AUTO, regs);
+		cr_assert_eq(walked.n, 3);
+		cr_assert_eq(walked.pc[2], FUNCTION(3) + 1);
+		cr_assert_eq(walked.end, KP_WALK_OUTERMOST);
+		cr_assert_eq(walked.how, KP_HOW_TABLE);
+
+		/* With code before it, it is where that code's last call will return. */
+		stacks.rules[2] = sp_rule(WORDS, 0, 0);
+		walked = walk(&stacks, arches[i], KP_UNWIND_AUTO, regs);
+		cr_assert_eq(walked.pc[2], FUNCTION(3));
+		cr_assert_eq(walked.end, KP_WALK_UNREADABLE);
+	}
+}
+
+/* What frame pointers have led to is no return address for sure. */
+Test(walk, pointer_to_a_function_is_no_root)
+{
+	for (size_t i = 0; i < ARCHES; i++) {
+		struct stacks stacks;
+		struct kp_regs regs = fp_chain(&stacks, arches[i]);
+		struct walked walked;
+
+		for (uint32_t word = 0; word < WORDS; word++)
+			if (stacks.stack[word] == CALL(1))
+				stacks.stack[word] = FUNCTION(6);
+		regs.ra = FUNCTION(6);
+		stacks.rules[6] = sp_rule(1, -1, 0);
+		walked = walk(&stacks, arches[i], KP_UNWIND_AUTO, regs);
+		cr_assert_geq(walked.n, 2);
+		cr_assert_eq(walked.pc[1], FUNCTION(6));
+		cr_assert_neq(walked.end, KP_WALK_OUTERMOST);
+	}
+}
+
 Test(walk, failed_rule_is_the_end)
 {
 	for (size_t i = 0; i < ARCHES; i++) {
