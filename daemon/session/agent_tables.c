@@ -3,7 +3,6 @@
 
 #include "common/cleanup.h"
 #include "daemon/session/attachment.h"
-#include "daemon/unwind/build.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -289,47 +288,4 @@ int kp_agent_tables_find_rule(void *ctx, uint64_t pc, struct kp_table_rule *ret)
 	if (!stored || !kp_segments_address(&stored->segments, module->offset, &address))
 		return -1;
 	return kp_table_find(&stored->table, address + (pc - module->start), ret);
-}
-
-static int write_nothing(void *ctx, const void *data, size_t size, struct kp_err *err)
-{
-	(void)ctx, (void)data, (void)size, (void)err;
-	return 0;
-}
-
-void kp_agent_tables_prepare(struct kp_store *store, pid_t pid, uint32_t timeout_ms)
-{
-	struct kp_raw_writer nowhere = { .write = write_nothing };
-	struct kp_modules modules;
-	struct kp_pins *pins;
-
-	if (!store || kp_pins_create(&pins, NULL) < 0)
-		return;
-	kp_modules_init(&modules, pid, &nowhere, pins);
-	modules.found = kp_agent_tables_found;
-	modules.found_ctx = store;
-	kp_modules_scan(&modules, NULL, NULL);
-	kp_modules_deinit(&modules);
-	kp_pins_destroy(pins);
-	kp_store_wait(store, timeout_ms);
-}
-
-static int build(const void *image, size_t size, const char *name, void **ret, size_t *ret_bytes,
-		 struct kp_err *err)
-{
-	return kp_unwind_build(image, size, name, ret, ret_bytes, NULL, err);
-}
-
-int kp_agent_tables_store(uint16_t machine, struct kp_store **ret, char *ret_why, size_t size,
-			  struct kp_err *err)
-{
-	struct kp_store_options options = { .machine = machine, .build = build };
-	char base[4096];
-	struct kp_err why = { .text = "" };
-
-	if (kp_cache_base(base, sizeof(base), &why) < 0 ||
-	    kp_cache_create(base, KP_CACHE_MAX_BYTES, &options.cache, &why) < 0)
-		options.cache = NULL;
-	snprintf(ret_why, size, "%s", options.cache ? "" : why.text);
-	return kp_store_create(&options, ret, err);
 }

@@ -54,16 +54,3 @@ const void *kp_agent_tables_found(void *ctx, const struct kp_module_found *found
  * last look at its modules has them. A kp_find_rule_fn.
  */
 int kp_agent_tables_find_rule(void *ctx, uint64_t pc, struct kp_table_rule *ret);
-
-/*
- * The tables of what pid has mapped are looked up, and built if that takes no longer than
- * timeout_ms. The process is only looked at.
- */
-void kp_agent_tables_prepare(struct kp_store *store, pid_t pid, uint32_t timeout_ms);
-
-/*
- * A store with the cache of this user. *ret_why: "" or why nothing is kept on disk, size bytes
- * at most.
- */
-int kp_agent_tables_store(uint16_t machine, struct kp_store **ret, char *ret_why, size_t size,
-			  struct kp_err *err);

@@ -6,6 +6,7 @@
 
 #include "daemon/session/crowd.h"
 #include "daemon/session/follow.h"
+#include "daemon/session/prepare.h"
 #include "daemon/session/process.h"
 
 #include "common/cleanup.h"
@@ -19,7 +20,6 @@
 #include <time.h>
 
 #define LEFTOVERS_MAX 4 /* one, unless a removal failed before */
-#define PREPARE_MS 1000 /* for unwind tables that must be built first */
 #define TICKS_PER_S 100 /* USER_HZ: the same on all our CPUs */
 
 void kp_family_init(struct kp_family *family, struct kp_attachment_plan *plan, bool follow,
@@ -251,8 +251,7 @@ int kp_family_attach(struct kp_family *family, pid_t pid, struct kp_err *err)
 
 	if (!process)
 		return -KP_ENOMEM;
-	/* The first sample shall be whole already. */
-	kp_agent_tables_prepare(family->plan->store, pid, PREPARE_MS);
+	kp_prepare_process(family->plan->store, pid);
 	r = kp_process_attach(family, process, err);
 	kp_process_begin_cpu(family, process);
 	process->look_for_children = true;
@@ -305,6 +304,7 @@ int kp_family_launch(struct kp_family *family, char *const argv[], void (*before
 
 	if (!process)
 		return -KP_ENOMEM;
+	kp_prepare_program(family->plan->store, argv[0]);
 	r = kp_attachment_launch(&process->attachment, family->plan, &process->tally, argv, &hooks,
 				 err);
 	process->pid = process->attachment.target.pid;

@@ -4,8 +4,8 @@
 #include "common/cleanup.h"
 #include "daemon/linux/monotonic.h"
 #include "daemon/linux/proc.h"
-#include "daemon/session/agent_tables.h"
 #include "daemon/session/lookout.h"
+#include "daemon/session/prepare.h"
 #include "daemon/session/priority.h"
 #include "daemon/session/raw_sink.h"
 #include "daemon/session/signals.h"
@@ -223,7 +223,7 @@ static int open_store(struct session *s, struct kp_err *err)
 
 	if (s->plan.unwind == KP_UNWIND_FP)
 		return 0;
-	r = kp_agent_tables_store(kp_target_machine(), &s->store, why, sizeof(why), err);
+	r = kp_prepare_store(kp_target_machine(), &s->store, why, sizeof(why), err);
 	if (r == 0 && why[0] && s->options->verbose)
 		say(s, "unwind tables are not kept on disk: %s", why);
 	s->plan.store = s->store;
