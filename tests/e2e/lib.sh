@@ -9,6 +9,8 @@ set -u
 export LC_ALL=C
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/kitprof-e2e.XXXXXX")
+# Nothing is left in the user's cache, and nothing comes from there.
+export XDG_CACHE_HOME=$work/.cache
 started=()
 
 finish() {
