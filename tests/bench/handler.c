@@ -100,7 +100,7 @@ static void publish_self(struct rig *rig)
 	struct kp_err err;
 	struct stat st;
 	void *image;
-	size_t bytes;
+	size_t bytes = 0;
 
 	if (fd < 0 || fstat(fd, &st) != 0)
 		die("/proc/self/exe");
