@@ -29,7 +29,7 @@ wait "$recorder" || fail "record says $?: $(cat record.log)"
 same_state "$target" before "after a window with gdb in it"
 
 # gdb has it when the window ends.
-start record "$KITPROF" record --pid "$target" -d 1 -r 999 --no-raw --no-flat -o gdb.folded
+start record "$KITPROF" record --pid "$target" -d 8 -r 999 --no-raw --no-flat -o gdb.folded
 recorder=$pid
 until_true 5 has_our_timers "$target" || fail "no second window: $(cat record.log)"
 mkfifo commands
