@@ -77,9 +77,9 @@ wrong)
 	equal "files left behind" "$(ls *.flat *.folded 2>/dev/null)" ""
 	# A later version is not guessed at.
 	run_says 0 "$KITPROF" run -q -- "$VICTIMS/shares" 1 1 0
-	printf '\002' | dd of=prof.kitprof bs=1 seek=8 conv=notrunc 2>/dev/null
+	printf '\003' | dd of=prof.kitprof bs=1 seek=8 conv=notrunc 2>/dev/null
 	report 1 prof.kitprof -f flat:-
-	has err.log '^kitprof: prof.kitprof.*version 2'
+	has err.log '^kitprof: prof.kitprof.*version 3'
 	;;
 binary)
 	cp "$VICTIMS/shares" program
