@@ -35,7 +35,7 @@ dlopen)
 	;;
 vdso)
 	run_says 0 "$KITPROF" run -- "$VICTIMS/loader" vdso
-	at_least "share of the vdso" "$(self prof.folded __vdso_clock_gettime)" 8
+	at_least "share of the vdso" "$(self prof.folded __vdso_clock_gettime)" 20
 	has "prof.flat" '__vdso_clock_gettime  \[vdso\]'
 	;;
 templates)
