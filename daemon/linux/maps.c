@@ -165,6 +165,17 @@ static int open_checked(const char *path, const struct kp_map *map)
 	return fd >= 0 && is_that_file(fd, map) ? kp_take_fd(&fd) : -1;
 }
 
+/* By the name of what was opened: another file may have been mapped at the same addresses since. */
+static bool is_called(int fd, const char *path)
+{
+	char link[64], name[4096];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, name, sizeof(name));
+	return n > 0 && (size_t)n == strlen(path) && memcmp(name, path, (size_t)n) == 0;
+}
+
 int kp_map_open_file(pid_t pid, const struct kp_map *map)
 {
 	char path[4096 + 64];
@@ -175,8 +186,10 @@ int kp_map_open_file(pid_t pid, const struct kp_map *map)
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid,
 		 map->start, map->end);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0)
+	if (fd >= 0 && is_called(fd, map->path))
 		return fd;
+	if (fd >= 0)
+		close(fd);
 	if (map->path[0] != '/')
 		return -1;
 	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, map->path);

@@ -14,6 +14,7 @@
 #define FULL_POLL_NS (100 * MS) /* threads, even if their number did not change */
 #define RESCAN_MIN_NS (1 * MS) /* modules, when a PC was in none of them */
 #define SCAN_NS (1000 * MS) /* modules anyway, at least this often */
+#define SCAN_PART_SAID 3 /* likewise, when something is said to have been mapped */
 #define SCAN_MIN_NS (30 * MS) /* and at most this often */
 #define SCAN_PART 200 /* of the time at most goes into looking */
 #define NAMES_NS (500 * MS) /* threads give themselves names after they are born */
@@ -557,7 +558,9 @@ static uint64_t scan_interval(const struct kp_attachment *a, uint64_t now)
 {
 	uint64_t wanted = a->scan_cost_ns * SCAN_PART;
 
-	if (a->look_at_modules || (!a->plan->events && now - a->attached_ns < YOUNG_NS))
+	if (a->look_at_modules)
+		return a->scan_cost_ns * SCAN_PART_SAID < MS ? a->scan_cost_ns * SCAN_PART_SAID : MS;
+	if (!a->plan->events && now - a->attached_ns < YOUNG_NS)
 		return MS;
 	if (wanted < SCAN_MIN_NS)
 		return SCAN_MIN_NS;
@@ -606,14 +609,14 @@ bool kp_attachment_is_in_a_hurry(const struct kp_attachment *a)
 int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_err *err)
 {
 	uint64_t now = kp_now_ns();
-	int r = look_at_modules(a, now, err);
+	int r = look_at_threads(a, now, elapsed_ns, err);
 
-	if (r == 0)
-		r = look_at_threads(a, now, elapsed_ns, err);
 	if (r == 0)
 		r = look_at_names(a, now, err);
 	if (r == 0)
 		r = kp_drain_run(&a->memory->drain, elapsed_ns, false, err);
+	if (r == 0)
+		r = look_at_modules(a, now, err);
 	if (r < 0)
 		return r;
 	a->timer->ops->serve(a->timer);
