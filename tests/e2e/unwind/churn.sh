@@ -22,7 +22,7 @@ awk '
 			wrong += weight
 			print
 		}
-		# By the loops' lengths half of all is in this one.
+		# By the lengths of the loops half of all is in this one.
 		gamma += $0 ~ /;in_gamma(;|$)/ ? weight : 0
 		inside += $0 ~ /;main;churn;visit;plugin_work;in_[a-z]+(;|$)/ ? weight : 0
 	}
