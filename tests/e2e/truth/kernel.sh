@@ -19,5 +19,5 @@ grep -q 'cpu-timer + task-clock' err.log || skip "no task-clock events here (per
 	END { printf "%.1f\n", 100 * calls / all }' >calls
 awk '{ printf "%.1f\n", 100 * $2 / ($1 + $2) }' out >truth
 at_least "share of system calls by getrusage" "$(cat truth)" 50
-paste -d ' ' calls truth | awk '{ off = $1 - $2; exit !(off <= 7 && off >= -7) }' ||
+paste -d ' ' calls truth | awk '{ off = $1 - $2; exit !(off <= 5 && off >= -5) }' ||
 	fail "system calls are $(cat calls) % in the profile, $(cat truth) % by getrusage"

@@ -35,7 +35,9 @@ dlopen)
 	;;
 vdso)
 	run_says 0 "$KITPROF" run -- "$VICTIMS/loader" vdso
-	at_least "share of the vdso" "$(self prof.folded __vdso_clock_gettime)" 20
+	# Itself or, with some clocks of the host, a function of it that the vdso has no symbol for.
+	sed -E 's/;\[vdso\+0x[0-9a-f]+\] / /' prof.folded >vdso.folded
+	at_least "share of the vdso" "$(self vdso.folded __vdso_clock_gettime)" 50
 	has "prof.flat" '__vdso_clock_gettime  \[vdso\]'
 	;;
 templates)

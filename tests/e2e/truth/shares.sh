@@ -1,5 +1,6 @@
 #!/bin/bash
-# shares.sh WAY: CPU time of 50 : 30 : 15 : 5 comes out as that, whatever clock and way in.
+# shares.sh WAY: CPU time of 50 : 30 : 15 : 5 comes out as that, whatever clock and way in; and 8 equal
+# threads as equal.
 . "$(dirname "$0")/truth.sh"
 
 portions="fifty=50 thirty=30 fifteen=15 five=5"
@@ -29,6 +30,48 @@ record)
 	run_says 0 "$KITPROF" record --pid "$pid" -d 6
 	has err.log 'asked 99 Hz, got (9[5-9]|10[0-3]) '
 	check 100
+	;;
+999 | 4000)
+	run_says 0 "$KITPROF" run -r "$1" -- "$VICTIMS/shares" 60 1 0
+	sigma=2
+	account prof.kitprof 97 103
+	shares prof.folded "$(raw_end prof.kitprof kept)" $portions
+	;;
+99)
+	# A function that runs for less than a period is hit or not, as by chance: one of twenty such
+	# profiles is more than two sigma off. Of two out of three that is not expected.
+	sigma=2
+	good=0
+	for turn in 1 2 3; do
+		run_says 0 "$KITPROF" run -r 99 -- "$VICTIMS/shares" 60 1 0
+		account prof.kitprof 97 103
+		if (shares prof.folded "$(raw_end prof.kitprof kept)" $portions); then
+			good=$((good + 1))
+		fi
+	done
+	[ "$good" -ge 2 ] || fail "shares are more than two sigma off in $((3 - good)) profiles of 3"
+	;;
+equal)
+	run_says 0 "$KITPROF" run -r 999 -- "$VICTIMS/shares" 12 8 0
+	account prof.kitprof 97 103
+	# What each has in the profile against what the kernel says that it used.
+	"$RAWDUMP" prof.kitprof | awk '
+		function field(key, at) {
+			for (at = 2; at <= NF; at++)
+				if (index($at, key "=") == 1)
+					return substr($at, length(key) + 2)
+		}
+		$1 == "thread" { name[field("tid")] = field("comm") }
+		$1 == "sample" { weight[field("tid")] += field("weight_ns") }
+		$1 == "tally" { used[field("tid")] += field("cpu_ns") }
+		END {
+			for (tid in used)
+				if (name[tid] ~ /^w[0-9]$/)
+					printf "%s %.4f\n", name[tid], weight[tid] / used[tid]
+		}' | sort -k2n >equal.txt
+	equal "number of threads" "$(wc -l <equal.txt)" 8
+	awk 'NR == 1 { least = $2 } { most = $2 } END { exit !(most <= least * 1.02) }' equal.txt ||
+		fail "threads differ by more than 2 %: $(tr '\n' ' ' <equal.txt)"
 	;;
 threads)
 	run_says 0 "$KITPROF" run -- "$VICTIMS/shares" 6 8 0

@@ -63,10 +63,11 @@ account() {
 	cat books
 }
 
-# shares FOLDED COUNT NAME=PERCENT...: the self shares of functions lie within three sigma of what
-# COUNT random samples would give.
+# shares FOLDED COUNT NAME=PERCENT...: the self shares of functions lie within $sigma times the standard
+# deviation that COUNT random samples would have.
+sigma=3
 shares() {
-	awk -v count="$2" -v wanted="${*:3}" '
+	awk -v count="$2" -v wanted="${*:3}" -v sigma="$sigma" '
 		{
 			weight = $NF
 			sub(/ [0-9]+$/, "")
@@ -77,7 +78,7 @@ shares() {
 			for (n = split(wanted, want, " "); n; n--) {
 				split(want[n], part, "=")
 				p = part[2] / 100
-				bound = 3 * sqrt(p * (1 - p) / count)
+				bound = sigma * sqrt(p * (1 - p) / count)
 				got = all ? self[part[1]] / all : 0
 				off = got > p ? got - p : p - got
 				printf "%s %.1f %% (%.1f +- %.1f)\n", part[1], 100 * got, part[2], 100 * bound
