@@ -34,7 +34,7 @@ c%.o: program.c
 	gcc -O2 -DNUMBER=$* -c -o $@ $<
 END
 	awk 'BEGIN {
-		for (i = 0; i < 150; i++)
+		for (i = 0; i < 250; i++)
 			printf "int f%d(int *a, int n)\n{\n\tint s = NUMBER;\n\tfor (int i = 0; i < n; i++)\n" \
 				"\t\ts += a[i] * %d ^ (s >> %d) ? a[s & 7] : s / (i + %d);\n\treturn s;\n}\n",
 				i, i, i % 13, i + 1
