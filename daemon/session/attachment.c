@@ -559,7 +559,8 @@ static uint64_t scan_interval(const struct kp_attachment *a, uint64_t now)
 	uint64_t wanted = a->scan_cost_ns * SCAN_PART;
 
 	if (a->look_at_modules)
-		return a->scan_cost_ns * SCAN_PART_SAID < MS ? a->scan_cost_ns * SCAN_PART_SAID : MS;
+		return a->scan_cost_ns * SCAN_PART_SAID < MS ? a->scan_cost_ns * SCAN_PART_SAID
+							     : MS;
 	if (!a->plan->events && now - a->attached_ns < YOUNG_NS)
 		return MS;
 	if (wanted < SCAN_MIN_NS)

@@ -5,7 +5,7 @@
  * such as __GI_fputs, where the plain name is the better one), and gcc leaves it out for C++
  * functions that are not visible outside their file: there the symbol at the function's entry
  * serves if it is the mangled form of the plain name, else the plain name. Where DWARF is silent,
- * the symbol that covers the address.
+ * the symbol that covers the address; where there is none, what a stub there is for (plt.h).
  *
  * Lines. The line table gives the innermost frame's, and what was inlined gives the call site in
  * the frame around it.
@@ -195,6 +195,28 @@ static int fill(struct lookup *l, struct kp_function *f, const struct kp_symbol 
 	return r;
 }
 
+static int append(struct lookup *l, const char *name, const char *suffix, const char **ret)
+{
+	_cleanup_(kp_freep) char *whole = NULL;
+
+	if (asprintf(&whole, "%s%s", name, suffix) < 0) {
+		whole = NULL;
+		return kp_fail_nomem(l->err);
+	}
+	return kp_names_text(l->names, whole, ret, l->err);
+}
+
+/* A stub that jumps to another module's function, which it is called after. */
+static int by_stub(struct lookup *l, const char *target, struct kp_frame *ret)
+{
+	struct kp_name name;
+	int r = kp_names_function(l->names, target, &name, l->err);
+
+	if (r == 0)
+		r = append(l, name.shown, "@plt", &ret->name);
+	return r < 0 ? r : append(l, name.system, "@plt", &ret->system_name);
+}
+
 static uint32_t chain_len(const struct kp_unit *unit, const struct kp_function *f)
 {
 	uint32_t n = 0;
@@ -212,7 +234,7 @@ int kp_lookup(struct kp_module *module, struct kp_names *names, struct kp_arena 
 	struct kp_function *f = NULL;
 	struct place place = { 0 };
 	struct kp_frame *frame;
-	const char *file;
+	const char *file, *stub = NULL;
 	int r = 0;
 
 	if (module->dwarf)
@@ -227,10 +249,15 @@ int kp_lookup(struct kp_module *module, struct kp_names *names, struct kp_arena 
 			return r;
 	}
 	if (!f && !symbol)
+		stub = kp_plt_find(module->plt, address);
+	if (!f && !symbol && !stub)
 		return 0;
 	frame = kp_arena_alloc(arena, (chain_len(l.unit, f) + 1) * sizeof(*frame));
 	if (!frame)
 		return kp_fail_nomem(err);
 	ret->frame = frame;
+	ret->count = 1;
+	if (stub)
+		return by_stub(&l, stub, frame);
 	return fill(&l, f, symbol, place, frame, &ret->count);
 }

@@ -82,11 +82,13 @@ bool kp_module_is(const struct kp_module *m, const struct kp_module_file *known)
 void kp_module_close(struct kp_module *m)
 {
 	kp_dwarf_close(m->dwarf);
+	kp_plt_destroy(m->plt);
 	kp_symtab_destroy(m->symtab);
 	kp_elf_file_destroy(m->alt);
 	kp_elf_file_destroy(m->debug);
 	kp_elf_file_destroy(m->file);
 	m->dwarf = NULL;
+	m->plt = NULL;
 	m->symtab = NULL;
 	m->alt = m->debug = m->file = NULL;
 	m->open = false;
@@ -254,6 +256,8 @@ int kp_module_open(struct kp_module *m, const char *const *debug_dirs, struct kp
 	r = open_dwarf(m, debug_dirs, err);
 	if (r == 0)
 		r = open_symtab(m, err);
+	if (r == 0)
+		r = kp_plt_create(m->file, m->symtab, &m->plt, err);
 	if (r == 0)
 		note_missing(m);
 	return r;

@@ -7,6 +7,7 @@
 #include "common/err.h"
 #include "daemon/symbol/dwarf.h"
 #include "daemon/symbol/elffile.h"
+#include "daemon/symbol/plt.h"
 #include "daemon/symbol/symbolizer.h"
 #include "daemon/symbol/symtab.h"
 
@@ -21,6 +22,7 @@ struct kp_module {
 		*file; /* NULL: cannot be used, the note says why; the rest is NULL too */
 	struct kp_elf_file *debug, *alt; /* separate debug file, and what dwz moved out; or NULL */
 	struct kp_symtab *symtab; /* or NULL */
+	struct kp_plt *plt; /* or NULL */
 	struct kp_dwarf *dwarf; /* or NULL */
 };
 

@@ -175,12 +175,8 @@ static const struct place {
 	const char *name;
 	void (*go)(void);
 } places[] = {
-	{ "sort", sort_all },
-	{ "signal", interrupted },
-	{ "thread", run_thread },
-	{ "clock", tell_time },
-	{ "deep", go_deep },
-	{ "jump", jump_about },
+	{ "sort", sort_all },	{ "signal", interrupted }, { "thread", run_thread },
+	{ "clock", tell_time }, { "deep", go_deep },	   { "jump", jump_about },
 };
 
 /* Frames of different kinds: one of variable size, one with registers saved. */
