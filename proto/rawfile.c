@@ -28,7 +28,7 @@ const char *kp_raw_type_name(uint32_t type)
 		[KP_RAW_IMAGE] = "IMAGE",     [KP_RAW_CLOCK] = "CLOCK",
 		[KP_RAW_TIME] = "TIME",	      [KP_RAW_SAMPLE] = "SAMPLE",
 		[KP_RAW_LOST] = "LOST",	      [KP_RAW_END] = "END",
-		[KP_RAW_TALLY] = "TALLY",
+		[KP_RAW_TALLY] = "TALLY",     [KP_RAW_SYMBOL] = "SYMBOL",
 	};
 
 	return type < sizeof(names) / sizeof(names[0]) ? names[type] : NULL;
@@ -77,6 +77,9 @@ const char *kp_raw_fault(const struct kp_raw_record *record)
 		return session_fault(&record->session);
 	case KP_RAW_MODULE:
 		return record->module.start < record->module.end ? NULL
+								 : "it ends before it starts";
+	case KP_RAW_SYMBOL:
+		return record->symbol.start < record->symbol.end ? NULL
 								 : "it ends before it starts";
 	case KP_RAW_CLOCK:
 		return clock_fault(&record->clock);

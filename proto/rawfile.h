@@ -40,6 +40,7 @@ enum kp_raw_type {
 	KP_RAW_LOST = 9,
 	KP_RAW_END = 10,
 	KP_RAW_TALLY = 11,
+	KP_RAW_SYMBOL = 12,
 };
 
 struct kp_raw_head {
@@ -103,6 +104,18 @@ struct kp_raw_module {
 struct kp_raw_image {
 	struct kp_raw_string path;
 	struct kp_raw_string bytes;
+};
+
+/*
+ * A function in memory that no file is behind, [start, end), as the program itself has told it (a
+ * JIT compiler's perf map). Holds for all samples of the process; a later one replaces what it
+ * covers.
+ */
+struct kp_raw_symbol {
+	uint32_t pid;
+	uint64_t start;
+	uint64_t end;
+	struct kp_raw_string name;
 };
 
 /* A clock that is used from here on. */
@@ -216,6 +229,7 @@ int kp_raw_put_process(struct kp_raw_writer *w, const struct kp_raw_process *r, 
 int kp_raw_put_thread(struct kp_raw_writer *w, const struct kp_raw_thread *r, struct kp_err *err);
 int kp_raw_put_module(struct kp_raw_writer *w, const struct kp_raw_module *r, struct kp_err *err);
 int kp_raw_put_image(struct kp_raw_writer *w, const struct kp_raw_image *r, struct kp_err *err);
+int kp_raw_put_symbol(struct kp_raw_writer *w, const struct kp_raw_symbol *r, struct kp_err *err);
 int kp_raw_put_clock(struct kp_raw_writer *w, const struct kp_raw_clock *r, struct kp_err *err);
 int kp_raw_put_time(struct kp_raw_writer *w, const struct kp_raw_time *r, struct kp_err *err);
 int kp_raw_put_sample(struct kp_raw_writer *w, const struct kp_raw_sample *r, struct kp_err *err);
@@ -242,6 +256,7 @@ struct kp_raw_record {
 		struct kp_raw_time time;
 		struct kp_raw_sample sample;
 		struct kp_raw_tally tally;
+		struct kp_raw_symbol symbol;
 		struct kp_raw_lost lost;
 		struct kp_raw_end end;
 	};

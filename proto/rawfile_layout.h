@@ -123,6 +123,16 @@ struct disk_tally {
 };
 _Static_assert(sizeof(struct disk_tally) == 48, "on disk");
 
+struct disk_symbol {
+	struct kp_raw_head head;
+	uint32_t pid;
+	uint32_t zero;
+	uint64_t start;
+	uint64_t end;
+	struct disk_string name;
+};
+_Static_assert(sizeof(struct disk_symbol) == 40, "on disk");
+
 struct disk_end {
 	struct kp_raw_head head;
 	uint64_t window_ns;

@@ -191,6 +191,15 @@ static const char *decode_tally(struct bytes b, struct kp_raw_record *ret)
 	return NULL;
 }
 
+static const char *decode_symbol(struct bytes b, struct kp_raw_record *ret)
+{
+	struct disk_symbol d;
+
+	memcpy(&d, b.at, sizeof(d));
+	ret->symbol = (struct kp_raw_symbol){ .pid = d.pid, .start = d.start, .end = d.end };
+	return get_string(b, sizeof(d), d.name, KP_RAW_STRING_MAX, &ret->symbol.name);
+}
+
 static struct kp_raw_lost lost(const struct disk_sums *d)
 {
 	return (struct kp_raw_lost){
@@ -261,6 +270,7 @@ static const struct decoder {
 	[KP_RAW_LOST] = { sizeof(struct disk_lost), 0, decode_lost },
 	[KP_RAW_END] = { DISK_END_BYTES_1, 1, decode_end },
 	[KP_RAW_TALLY] = { sizeof(struct disk_tally), 0, decode_tally },
+	[KP_RAW_SYMBOL] = { sizeof(struct disk_symbol), 1, decode_symbol },
 };
 
 static const char *decode(const struct kp_raw_head *head, const uint8_t *at,

@@ -186,6 +186,19 @@ int kp_raw_put_image(struct kp_raw_writer *w, const struct kp_raw_image *r, stru
 	return put(w, KP_RAW_IMAGE, &d, sizeof(d), tails, 2, err);
 }
 
+int kp_raw_put_symbol(struct kp_raw_writer *w, const struct kp_raw_symbol *r, struct kp_err *err)
+{
+	struct disk_symbol d = { .pid = r->pid, .start = r->start, .end = r->end };
+	struct tail name;
+	int result;
+
+	result = check(&(struct kp_raw_record){ .type = KP_RAW_SYMBOL, .symbol = *r }, err);
+	if (result < 0)
+		return result;
+	add_string(&name, &d.name, r->name, KP_RAW_STRING_MAX);
+	return put(w, KP_RAW_SYMBOL, &d, sizeof(d), &name, 1, err);
+}
+
 int kp_raw_put_clock(struct kp_raw_writer *w, const struct kp_raw_clock *r, struct kp_err *err)
 {
 	struct disk_clock d = {

@@ -171,6 +171,7 @@ int kp_account_apply(struct kp_account *a, struct kp_profile *p, const struct kp
 	case KP_RAW_MODULE:
 	case KP_RAW_IMAGE:
 	case KP_RAW_TALLY:
+	case KP_RAW_SYMBOL:
 		break;
 	}
 	return 0;

@@ -8,6 +8,7 @@
 #include "daemon/profile/collect.h"
 
 #include "daemon/profile/account.h"
+#include "daemon/profile/jit.h"
 #include "daemon/profile/locate.h"
 #include "daemon/profile/replay.h"
 #include "daemon/profile/runtimes.h"
@@ -29,6 +30,7 @@ struct collector {
 	struct kp_profile *profile;
 	struct kp_replay replay;
 	struct kp_sites sites;
+	struct kp_jit jit;
 	struct kp_symbolizer *symbolizer;
 	struct kp_account account;
 	struct kp_runtimes runtimes;
@@ -167,6 +169,9 @@ static int survey(struct collector *c, const struct kp_raw_record *record, struc
 	if (r < 0)
 		return r;
 	r = kp_runtimes_apply(&c->runtimes, record, err);
+	if (r < 0)
+		return r;
+	r = kp_jit_apply(&c->jit, record, err);
 	if (r < 0)
 		return r;
 	if (record->type == KP_RAW_TALLY) {
@@ -479,8 +484,8 @@ static int collect(struct collector *c, struct kp_err *err)
 	r = choose_values(c, err);
 	if (r < 0)
 		return r;
-	r = kp_sites_resolve(&c->sites, &c->replay, c->options->pins, c->symbolizer, remark_module,
-			     c, err);
+	r = kp_sites_resolve(&c->sites, &c->replay, &c->jit, c->options->pins, c->symbolizer,
+			     remark_module, c, err);
 	if (r < 0)
 		return r;
 	r = kp_locate_module(c->profile, &c->replay, c->main_module, &main_mapping, err);
@@ -498,6 +503,7 @@ int kp_collect(const void *data, size_t size, const struct kp_collect_options *o
 
 	kp_symbolizer_destroy(c.symbolizer);
 	kp_sites_deinit(&c.sites);
+	kp_jit_deinit(&c.jit);
 	kp_replay_deinit(&c.replay);
 	kp_runtimes_deinit(&c.runtimes);
 	if (r < 0) {

@@ -141,7 +141,8 @@ static bool same_module(const void *ctx, uint32_t id, const void *key)
 	const struct kp_replay_module *a = &r->modules[id], *b = key;
 
 	return a->start == b->start && a->end == b->end && a->file_offset == b->file_offset &&
-	       kp_raw_string_same(a->path, b->path) && kp_raw_string_same(a->build_id, b->build_id);
+	       a->pid == b->pid && kp_raw_string_same(a->path, b->path) &&
+	       kp_raw_string_same(a->build_id, b->build_id);
 }
 
 /* The number of a module: the same file at the same place has the same one in all processes. */
@@ -171,14 +172,20 @@ static int number_module(struct kp_replay *r, const struct kp_replay_module *m, 
 
 static int apply_module(struct kp_replay *r, const struct kp_raw_module *record, struct kp_err *err)
 {
-	struct kp_replay_module m = { record->start, record->end, record->file_offset, record->path,
-				      record->build_id };
+	struct kp_replay_module m = { .start = record->start,
+				      .end = record->end,
+				      .file_offset = record->file_offset,
+				      .path = record->path,
+				      .build_id = record->build_id };
 	struct kp_replay_process *p = find_process(r, record->pid);
 	struct kp_address_range range = { record->start, record->end, 0 };
 	int result;
 
 	if (record->start >= record->end)
 		return 0; /* holds no address */
+	/* What a program has compiled for itself is its own. */
+	if (kp_replay_is_anon(&m))
+		m.pid = record->pid;
 	if (!p) {
 		result = add_process(r, record->pid, &p, err);
 		if (result < 0)
@@ -256,6 +263,7 @@ int kp_replay_apply(struct kp_replay *r, const struct kp_raw_record *record, str
 	case KP_RAW_TIME:
 	case KP_RAW_SAMPLE:
 	case KP_RAW_TALLY:
+	case KP_RAW_SYMBOL:
 	case KP_RAW_LOST:
 	case KP_RAW_END:
 		break;

@@ -16,6 +16,7 @@
 struct kp_replay_module {
 	uint64_t start, end, file_offset;
 	struct kp_raw_string path, build_id;
+	uint32_t pid; /* memory without a file: whose; else 0 */
 };
 
 struct kp_replay_process {

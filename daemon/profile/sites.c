@@ -161,9 +161,26 @@ static int64_t resolve_file(struct kp_sites *s, struct kp_symbolizer *symbolizer
 	return end;
 }
 
-int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const struct kp_pins *pins,
-		     struct kp_symbolizer *symbolizer, kp_sites_done_fn done, void *ctx,
-		     struct kp_err *err)
+/* What a program has compiled for itself is named by what it has told. */
+static void resolve_compiled(struct kp_sites *s, const struct kp_replay *replay,
+			     const struct kp_jit *jit)
+{
+	for (uint32_t i = 0; i < s->count; i++) {
+		struct kp_site *site = &s->site[i];
+		const struct kp_replay_module *m = &replay->modules[site->module];
+		const struct kp_frame *found;
+
+		if (!site->module || !kp_replay_is_anon(m))
+			continue;
+		found = kp_jit_find(jit, m->pid, site->address);
+		if (found)
+			site->frames = (struct kp_frames){ found, 1, site->address };
+	}
+}
+
+int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const struct kp_jit *jit,
+		     const struct kp_pins *pins, struct kp_symbolizer *symbolizer,
+		     kp_sites_done_fn done, void *ctx, struct kp_err *err)
 {
 	_cleanup_(kp_freep) uint32_t *file = calloc(replay->module_count + 1u, sizeof(*file));
 	_cleanup_(kp_freep) struct query *query = calloc(s->count + 1u, sizeof(*query));
@@ -177,6 +194,7 @@ int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const s
 	r = open_modules(s, replay, pins, symbolizer, file, err);
 	if (r < 0)
 		return r;
+	resolve_compiled(s, replay, jit);
 	n = make_queries(s, replay, file, query);
 	for (uint32_t i = 0; i < n;) {
 		int64_t looked_up =

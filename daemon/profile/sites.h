@@ -5,6 +5,7 @@
 #pragma once
 
 #include "daemon/profile/index.h"
+#include "daemon/profile/jit.h"
 #include "daemon/profile/replay.h"
 #include "daemon/symbol/frame.h"
 #include "daemon/symbol/pin.h"
@@ -34,9 +35,9 @@ int kp_sites_get(struct kp_sites *s, uint32_t module, uint64_t address, struct k
 typedef void (*kp_sites_done_fn)(void *ctx, uint32_t symbol_module);
 
 /*
- * Looks all sites up, file by file. The frames live as long as the symbolizer. Only out of memory
- * is a failure; what has no name keeps count 0.
+ * Looks all sites up, file by file, and those in no file in jit. The frames live as long as the
+ * symbolizer and jit. Only out of memory is a failure; what has no name keeps count 0.
  */
-int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const struct kp_pins *pins,
-		     struct kp_symbolizer *symbolizer, kp_sites_done_fn done, void *ctx,
-		     struct kp_err *err);
+int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const struct kp_jit *jit,
+		     const struct kp_pins *pins, struct kp_symbolizer *symbolizer,
+		     kp_sites_done_fn done, void *ctx, struct kp_err *err);

@@ -148,8 +148,8 @@ static void put_explained(FILE *out, const struct kp_truth *t)
 	fprintf(out, "; dropped %" PRIu64 ", truncated %" PRIu64 ", unnamed frames %s %%",
 		t->taken - t->kept, t->truncated,
 		kp_text_percent(t->unnamed_frames, t->frames, 1).text);
-	/* One that used no CPU time has lost nothing. */
-	if (t->threads_unsampled && (t->unsampled_ns || !t->has_figures))
+	/* Those that hardly used any CPU time have lost nothing that counts. */
+	if (t->threads_unsampled && (t->unsampled_ns > t->cpu_ns / 1000 || !t->has_figures))
 		fprintf(out, "; %u thread%s could not be sampled", t->threads_unsampled,
 			plural(t->threads_unsampled));
 }

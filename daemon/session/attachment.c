@@ -166,10 +166,29 @@ static int learn_modules(struct kp_attachment *a, const struct kp_ring_record *r
 	return r;
 }
 
+/* Which places of code that the program has made itself are to be named in the end. */
+static int note_compiled(struct kp_attachment *a, const struct kp_ring_record *record,
+			 struct kp_err *err)
+{
+	int r = 0;
+
+	if (!a->modules.has_anon)
+		return 0;
+	for (uint16_t i = 0; i < record->depth && r == 0; i++) {
+		uint64_t address = i ? record->pc[i] - 1 : record->pc[0];
+		const struct kp_known_module *module = kp_modules_find(&a->modules, address);
+
+		if (module && module->anon)
+			r = kp_perf_map_note(&a->perf_map, address, err);
+	}
+	return r;
+}
+
 int kp_attachment_complete(struct kp_attachment *a, const struct kp_ring_record *record, pid_t tid,
 			   struct kp_raw_sample *sample, struct kp_err *err)
 {
 	struct kp_thread *thread = kp_threads_find(&a->threads, tid);
+	int r;
 
 	sample->pid = (uint32_t)a->target.pid;
 	sample->tid = (uint32_t)tid;
@@ -181,7 +200,8 @@ int kp_attachment_complete(struct kp_attachment *a, const struct kp_ring_record 
 		if (thread)
 			thread->sampled_ns += sample->weight_ns;
 	}
-	return learn_modules(a, record, err);
+	r = learn_modules(a, record, err);
+	return r < 0 ? r : note_compiled(a, record, err);
 }
 
 /* ---- facts about the target ---- */
@@ -378,6 +398,7 @@ static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t arm
 	a->live = true;
 	a->attached_ns = kp_now_ns();
 	kp_modules_init(&a->modules, a->target.pid, a->plan->writer, a->plan->pins);
+	kp_perf_map_init(&a->perf_map, a->target.pid, a->target.ns_pid);
 	a->modules.skip_base = map->base;
 	a->modules.skip_end = map->base + map->bytes;
 	a->modules.found = kp_agent_tables_found;
@@ -673,6 +694,8 @@ int kp_attachment_close(struct kp_attachment *a, uint64_t elapsed_ns, uint64_t *
 	r = kp_remove(a->target.pid, map, map->base, map->base + map->bytes, a->memory->signal,
 		      ret_stopped_ns, err);
 	drained = kp_drain_run(&a->memory->drain, elapsed_ns, alone, r < 0 ? NULL : err);
+	if (r == 0 && drained == 0)
+		drained = kp_perf_map_put(&a->perf_map, a->plan->writer, err);
 	return r < 0 ? r : drained;
 }
 
@@ -684,6 +707,7 @@ void kp_attachment_deinit(struct kp_attachment *a)
 	kp_clock_destroy(a->timer);
 	kp_threads_deinit(&a->threads);
 	kp_modules_deinit(&a->modules);
+	kp_perf_map_deinit(&a->perf_map);
 	if (a->memory) {
 		kp_agent_memory_remove(a->memory, a);
 		if (a->memory->user_count == 0)

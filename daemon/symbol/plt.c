@@ -86,8 +86,7 @@ static const char *name_of(const struct kp_elf_file *file, const struct kp_symta
 	GElf_Sym sym;
 
 	if (type == types->chosen) {
-		const struct kp_symbol *resolver =
-			kp_symtab_find(symtab, (uint64_t)rela->r_addend);
+		const struct kp_symbol *resolver = kp_symtab_find(symtab, (uint64_t)rela->r_addend);
 
 		return resolver ? resolver->name : NULL;
 	}

@@ -27,8 +27,14 @@ void kp_modules_deinit(struct kp_modules *modules)
 
 static struct kp_known_module as_known(const struct kp_map *map)
 {
-	return (struct kp_known_module){ map->start, map->end, map->offset,
-					 map->inode, map->dev, NULL };
+	return (struct kp_known_module){
+		.start = map->start,
+		.end = map->end,
+		.offset = map->offset,
+		.inode = map->inode,
+		.dev = map->dev,
+		.anon = !map->inode && map->path[0] != '[',
+	};
 }
 
 static bool is_same(const struct kp_known_module *a, const struct kp_known_module *b)
@@ -190,6 +196,7 @@ int kp_modules_scan(struct kp_modules *modules, size_t *ret_new, struct kp_err *
 		if (!map->exec || is_ours(modules, map))
 			continue;
 		now[count] = as_known(map);
+		modules->has_anon |= now[count].anon;
 		if (is_known(modules, &now[count++]))
 			continue;
 		added++;

@@ -15,6 +15,7 @@
 
 struct kp_known_module {
 	uint64_t start, end, offset, inode, dev;
+	bool anon; /* no file is behind it, nor is it the vdso */
 	const void *mark; /* what the kp_module_found_fn made of it; NULL: nothing */
 };
 
@@ -38,6 +39,7 @@ struct kp_modules {
 	struct kp_pins *pins;
 	struct kp_known_module *module; /* of the last scan that worked, ascending */
 	size_t count;
+	bool has_anon; /* code that no file is behind, as JIT compilers make it, was seen */
 	uint64_t skip_base, skip_end; /* the agent's own mapping: not the target's */
 	kp_module_found_fn found; /* NULL: nobody wants to know */
 	void *found_ctx;

@@ -12,6 +12,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/kitprof-e2e.XXXXXX")
 # Nothing is left in the user's cache, and nothing comes from there.
 export XDG_CACHE_HOME=$work/.cache
 started=()
+litter=() # files elsewhere that programs leave behind
 
 finish() {
 	local status=$? pid
@@ -27,7 +28,7 @@ finish() {
 	if [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then
 		tail -n 20 "$work"/*.log >&2 2>/dev/null
 	fi
-	rm -rf "$work"
+	rm -rf "$work" "${litter[@]}"
 	exit "$status"
 }
 trap finish EXIT

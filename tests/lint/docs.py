@@ -34,7 +34,7 @@ SOURCE = re.compile(r"[A-Z]+\.md|[\w-]+\.(?:sh|py|c|h|S|go|proto)")
 CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 PLAIN = re.compile(r"(?<![\w./-])((?:docs|tests|daemon|agent|common|proto)/[\w./*-]*[\w*/])")
-MACHINE = re.compile(r"(?<![\w.])/(?:root|home|work|tmp|Users)/")
+MACHINE = re.compile(r"(?<![\w.])/(?:root|home|work|tmp(?!/perf-PID\.map`)|Users)/")
 
 
 def options_of_help(text):

@@ -107,6 +107,11 @@ static void put(const struct kp_raw_record *r)
 	case KP_RAW_SAMPLE:
 		put_sample(&r->sample);
 		break;
+	case KP_RAW_SYMBOL:
+		printf("symbol pid=%u start=%#" PRIx64 " end=%#" PRIx64, r->symbol.pid,
+		       r->symbol.start, r->symbol.end);
+		put_text("name", r->symbol.name);
+		break;
 	case KP_RAW_TALLY:
 		printf("tally pid=%u tid=%u cpu_ns=%" PRIu64 " blind_ns=%" PRIu64
 		       " delay_ns=%" PRIu64 " flags=%u",

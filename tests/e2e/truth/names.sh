@@ -1,5 +1,5 @@
 #!/bin/bash
-# names.sh deleted|dlopen|vdso|templates|python: code is named, wherever it comes from.
+# names.sh deleted|dlopen|vdso|templates|python|jit: code is named, wherever it comes from.
 . "$(dirname "$0")/truth.sh"
 
 case $1 in
@@ -63,5 +63,26 @@ END
 	has prof.flat ' _?Py[A-Z][A-Za-z]*_'
 	awk '/^ / && $6 ~ /^(_?Py|\[|__|mem|str|[a-z_]+$)/ { named += $1 } END { exit !(named > 50) }' prof.flat ||
 		fail "most of python3 has no name"
+	;;
+jit)
+	need_tool node
+	cat >work.js <<'END'
+function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+function spin(ms) { const t = Date.now(); let s = 0; while (Date.now() - t < ms) s += fib(18); return s; }
+console.log(spin(Number(process.argv[2])) > 0);
+END
+	start kitprof "$KITPROF" run -- node --perf-basic-prof work.js 2500
+	until_true 20 test -s prof.kitprof || fail "sampling does not begin"
+	for child in $(cat "/proc/$pid/task/$pid/children"); do
+		litter+=("/tmp/perf-$child.map")
+	done
+	wait "$pid" || fail "node ends with $?: $(cat kitprof.log)"
+	awk '{ all += $NF } /(JS|LazyCompile|Function):[*~^]?fib / { fib += $NF } END { exit !(fib * 2 > all) }' prof.folded ||
+		fail "fib has no name: $(sort -t' ' -k2 -rn prof.folded | head -n 5)"
+	"$RAWDUMP" prof.kitprof | grep -q '^symbol .*fib' || fail "the raw profile has no name for fib"
+	# Later, where the program's file is gone.
+	cp prof.folded before.folded
+	run_says 0 "$KITPROF" report prof.kitprof
+	cmp prof.folded before.folded || fail "names are lost in a later report"
 	;;
 esac

@@ -75,6 +75,13 @@ static void begin(void)
 	module(1, APP, APP + 0x1000, "/no/app");
 }
 
+static void symbol(uint32_t pid, uint64_t start, uint64_t end, const char *name)
+{
+	struct kp_raw_symbol r = { pid, start, end, kp_raw_string(name) };
+
+	cr_assert_eq(kp_raw_put_symbol(&raw->writer, &r, &err), 0);
+}
+
 /* Leaf first, up to 0. */
 static void sample(uint32_t pid, uint32_t tid, enum kp_walk_end end, const uint64_t *pc)
 {
@@ -199,6 +206,40 @@ Test(collect, shows_code_without_names)
 	cr_assert_eq(p->truth.truncated, 5);
 	cr_assert_not_null(strstr(remarks, "/no/lib.so"));
 	cr_assert_null(strstr(remarks, "anon"));
+	finish(p);
+}
+
+Test(collect, names_what_programs_compile_for_themselves)
+{
+	struct kp_profile *p;
+
+	begin();
+	process(2, "other", "/no/app");
+	module(1, 0x10000, 0x20000, "//anon");
+	module(2, 0x10000, 0x20000, "//anon");
+	sample(1, 1, KP_WALK_ROOT, PCS(0x10020, code(MAIN, 2)));
+	sample(1, 1, KP_WALK_ROOT, PCS(0x10050));
+	sample(1, 1, KP_WALK_ROOT, PCS(0x10080));
+	sample(1, 1, KP_WALK_ROOT, PCS(0x10100));
+	sample(2, 2, KP_WALK_ROOT, PCS(0x10020, code(MAIN, 2)));
+	/* Its space grows; what was sampled before is still there. */
+	module(1, 0x10000, 0x30000, "//anon");
+	sample(1, 1, KP_WALK_ROOT, PCS(0x10020, code(MAIN, 2)));
+	symbol(1, 0x10000, 0x10100, "JS:old");
+	symbol(1, 0x10040, 0x10060, "JS:new \xff;");
+	symbol(2, 0x10000, 0x10100, "of another");
+	/* A name for code in a file is not asked for. */
+	symbol(1, LIB, LIB + 0x1000, "wrong");
+	sample(1, 1, KP_WALK_ROOT, PCS(LIB + 0x20, code(MAIN, 2)));
+	end(7);
+	p = collect();
+	cr_assert_str_eq(path(p, 0), "main;JS:old");
+	cr_assert_str_eq(path(p, 1), "[truncated];JS:new \\xff;");
+	cr_assert_str_eq(path(p, 2), "[truncated];JS:old");
+	cr_assert_str_eq(path(p, 3), "[truncated];[anon]");
+	cr_assert_str_eq(path(p, 4), "[truncated];of another");
+	cr_assert_str_eq(path(p, 5), "main;JS:old");
+	cr_assert_str_eq(path(p, 6), "main;[lib.so+0x20]");
 	finish(p);
 }
 

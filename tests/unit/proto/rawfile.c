@@ -127,7 +127,13 @@ static const struct kp_raw_tally tally = {
 	.delay_ns = 7,
 	.flags = KP_TALLY_PRESENT | KP_TALLY_BLOCKED,
 };
-#define RECORDS 11
+static const struct kp_raw_symbol symbol = {
+	.pid = 100,
+	.start = 0x7f0000001000,
+	.end = 0x7f0000001080,
+	.name = { "JS:*fib /a b.js:1:13", 20 },
+};
+#define RECORDS 12
 
 static struct kp_raw_writer writer(struct file *f)
 {
@@ -165,6 +171,8 @@ static struct file build(size_t bounds[RECORDS + 1])
 	bounds[10] = f.size;
 	cr_assert_eq(kp_raw_put_tally(&w, &tally, &err), 0);
 	bounds[11] = f.size;
+	cr_assert_eq(kp_raw_put_symbol(&w, &symbol, &err), 0);
+	bounds[12] = f.size;
 	f.data = realloc(f.data, f.size); /* so that a sanitizer sees its end */
 	f.capacity = f.size;
 	return f;
@@ -282,6 +290,12 @@ static void expect_record(const struct kp_raw_record *r, int i)
 	case KP_RAW_TALLY:
 		cr_assert_arr_eq(&r->tally, &tally, sizeof(tally));
 		break;
+	case KP_RAW_SYMBOL:
+		cr_assert_eq(r->symbol.pid, symbol.pid);
+		cr_assert_eq(r->symbol.start, symbol.start);
+		cr_assert_eq(r->symbol.end, symbol.end);
+		cr_assert(same_string(r->symbol.name, symbol.name));
+		break;
 	case KP_RAW_LOST:
 		cr_assert_arr_eq(&r->lost, &lost, sizeof(lost));
 		break;
@@ -314,6 +328,8 @@ static unsigned touch(const struct kp_raw_record *r)
 		s[1] = &r->image.bytes;
 	} else if (r->type == KP_RAW_CLOCK) {
 		s[0] = &r->clock.name;
+	} else if (r->type == KP_RAW_SYMBOL) {
+		s[0] = &r->symbol.name;
 	} else if (r->type == KP_RAW_SAMPLE) {
 		for (int i = 0; i < r->sample.depth; i++)
 			sum += (unsigned)r->sample.pc[i];

@@ -69,8 +69,9 @@ static void map(size_t who, uint64_t start, uint64_t end, uint64_t offset, uint6
 {
 	struct kp_modules *modules = &process[who].modules;
 
-	modules->module[modules->count++] =
-		(struct kp_known_module){ start, end, offset, inode, 1, mark };
+	modules->module[modules->count++] = (struct kp_known_module){
+		.start = start, .end = end, .offset = offset, .inode = inode, .dev = 1, .mark = mark
+	};
 	modules->changed = true;
 }
 

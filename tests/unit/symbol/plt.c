@@ -120,7 +120,8 @@ Test(plt, names_functions_that_are_chosen_at_the_start)
 
 		named += name != NULL;
 		cr_assert(!name || strstr(name, "str") || strstr(name, "mem") ||
-				  strstr(name, "wcs") || strstr(name, "wmem") || strstr(name, "time"),
+				  strstr(name, "wcs") || strstr(name, "wmem") ||
+				  strstr(name, "time"),
 			  "%s", name);
 	}
 	cr_assert_geq(named, 5);
