@@ -41,6 +41,7 @@ struct kp_process {
 	pid_t lender; /* whose memory it is in, after vfork(), until it execs; else 0 */
 	bool look_for_children; /* some may have been forked before it was watched */
 	bool refused; /* the program that it is now is not sampled */
+	uint64_t refused_ns; /* CLOCK_MONOTONIC: since when that is known */
 	bool dismissed; /* it is no part of the session any more */
 	bool ended;
 	uint64_t turn_ns, turn_cpu_ns; /* when it was last looked at as a whole */

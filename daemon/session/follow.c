@@ -132,6 +132,7 @@ void kp_follow_image(struct kp_family *family, struct kp_process *process)
 	if (!process->refused)
 		kp_follow_refuse(family, &err);
 	process->refused = true;
+	process->refused_ns = kp_now_ns();
 }
 
 /* The time of its birth; 0 where that is not known. */
@@ -256,6 +257,9 @@ bool kp_follow_exec(struct kp_family *family, struct kp_process *process, uint64
 	else
 		kp_proc_comm(process->pid, process->pid, process->comm, sizeof(process->comm));
 	process->tries = 0;
+	/* It may have been met, and refused, as what it is since this exec already. */
+	if (process->refused && exec && exec->time_ns < process->refused_ns)
+		return true;
 	process->refused = false;
 	kp_follow_image(family, process);
 	return true;

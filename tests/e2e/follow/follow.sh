@@ -110,4 +110,23 @@ killed)
 	account prof.kitprof
 	has prof.folded 'burn_in_child [0-9]+$'
 	;;
+set-uid)
+	[ "$(id -u)" -eq 0 ] || skip "only root can give a program to somebody else"
+	cp "$SHARES/shares" plain
+	cp "$SHARES/shares" trusted
+	chown 65534 trusted && chmod 4755 trusted || skip "no set-uid programs here"
+	! findmnt -no OPTIONS -T . 2>/dev/null | grep -q nosuid || skip "mounted nosuid"
+	# It is said once of each process, and nothing of it is sampled.
+	for i in 1 2 3; do
+		run_says 7 "$KITPROF" run -- sh -c './trusted 3 1 0; ./plain 3 1 0; exec ./trusted 1 1 7'
+		account prof.kitprof
+		grep 'rights of its own' err.log >said
+		equal "lines about programs with rights of their own" "$(wc -l <said)" 2
+		equal "processes that they name" "$(grep -o 'pid [0-9]*' said | sort -u | wc -l)" 2
+		equal refused "$(raw_end prof.kitprof refused)" 2
+		equal privileged "$(raw_end prof.kitprof privileged)" 2
+		has prof.folded '^plain;.*fifty [0-9]+$'
+		has_not prof.folded '^trusted;'
+	done
+	;;
 esac
