@@ -1,7 +1,7 @@
 #!/bin/sh
 # One golden test: golden.sh BUILD RENDER SCENARIO FORMAT EXPECTED [PROTOC PROTO_DIR]
 #
-# Builds the raw profile of SCENARIO, renders it as FORMAT and compares with EXPECTED byte for byte.
+# Builds the raw profile of SCENARIO (or copies it, where BUILD is cp), renders it as FORMAT and compares with EXPECTED byte for byte.
 # pprof is compared as protoc's text: zlib versions compress differently, and text can be reviewed.
 #
 # After a change that is meant to change the output: KP_GOLDEN_UPDATE=1 meson test -C BUILD --suite
