@@ -30,7 +30,8 @@ enum kp_sample_source {
 	/* the daemon takes these itself, and they do not come through the ring */
 	KP_SOURCE_STOP = 3, /* the daemon, in a short stop of a running thread: origin is the tid */
 	KP_SOURCE_WAIT = 4, /* the daemon, of a thread that waits: origin is the tid; no CPU time */
-	KP_SOURCE_LAST = KP_SOURCE_WAIT,
+	KP_SOURCE_EARLY = 5, /* the kernel, of a thread that has no clock of ours yet: likewise */
+	KP_SOURCE_LAST = KP_SOURCE_EARLY,
 };
 
 /* One sample as the handler writes it: raw PCs, or the stack that the daemon shall walk. */

@@ -198,5 +198,9 @@ int kp_map_open_file(pid_t pid, const struct kp_map *map)
 		return fd;
 	/* A deleted main program is still behind /proc/PID/exe. */
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	return open_checked(path, map);
+	fd = open_checked(path, map);
+	if (fd >= 0)
+		return fd;
+	/* The process may be gone. */
+	return open_checked(map->path, map);
 }

@@ -212,3 +212,45 @@ int kp_modules_scan(struct kp_modules *modules, size_t *ret_new, struct kp_err *
 		*ret_new = added;
 	return 0;
 }
+
+/* Ascending, without what the new one covers a part of. */
+static int insert(struct kp_modules *modules, const struct kp_known_module *added,
+		  struct kp_err *err)
+{
+	struct kp_known_module *now = calloc(modules->count + 1, sizeof(*now));
+	size_t count = 0;
+	bool placed = false;
+
+	if (!now)
+		return kp_fail_nomem(err);
+	for (size_t i = 0; i < modules->count; i++) {
+		const struct kp_known_module *known = &modules->module[i];
+
+		if (known->start < added->end && added->start < known->end)
+			continue;
+		if (!placed && known->start > added->start) {
+			now[count++] = *added;
+			placed = true;
+		}
+		now[count++] = *known;
+	}
+	if (!placed)
+		now[count++] = *added;
+	free(modules->module);
+	modules->module = now;
+	modules->count = count;
+	modules->changed = true;
+	return 0;
+}
+
+int kp_modules_add(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err)
+{
+	struct kp_known_module added = as_known(map);
+	int r;
+
+	modules->live = modules->pid;
+	if (is_known(modules, &added))
+		return 0;
+	r = add(modules, map, &added.mark, err);
+	return r < 0 ? r : insert(modules, &added, err);
+}

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/err.h"
+#include "daemon/linux/maps.h"
 #include "daemon/symbol/pin.h"
 #include "proto/rawfile.h"
 
@@ -55,6 +56,12 @@ void kp_modules_deinit(struct kp_modules *modules);
  * that is gone changes nothing. *ret_new: how many were new; may be NULL.
  */
 int kp_modules_scan(struct kp_modules *modules, size_t *ret_new, struct kp_err *err);
+
+/*
+ * One that somebody has told of: it takes the place of what was there, and a MODULE record is
+ * written. For a process that is not scanned; it may be gone.
+ */
+int kp_modules_add(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err);
 
 /* The module of the last scan that has the address, or NULL. */
 const struct kp_known_module *kp_modules_find(const struct kp_modules *modules, uint64_t pc);

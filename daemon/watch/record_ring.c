@@ -65,6 +65,12 @@ struct comm_record {
 	char comm[sizeof(((struct kp_task_event *)0)->comm)];
 };
 
+struct sample_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	uint64_t time_ns;
+};
+
 struct read_record { /* of an event with TOTAL_TIME_ENABLED and TOTAL_TIME_RUNNING */
 	struct perf_event_header header;
 	uint32_t pid, tid;
@@ -77,6 +83,7 @@ union record {
 	struct task_record task;
 	struct comm_record comm;
 	struct read_record read;
+	struct sample_record sample;
 };
 
 static void decode_task(const union record *record, enum kp_task_event_type type,
@@ -95,6 +102,13 @@ static void decode_id(const union record *record, enum kp_task_event_type type,
 	ret->type = type;
 	ret->pid = (pid_t)record->comm.pid;
 	ret->tid = (pid_t)record->comm.tid;
+}
+
+/* Its time is behind the ids, not at the end. */
+static void decode_sample(const union record *record, struct kp_task_event *ret)
+{
+	decode_id(record, KP_TASK_SAMPLE, ret);
+	ret->time_ns = record->sample.time_ns;
 }
 
 /* False: it is of no kind that says something of tasks. */
@@ -117,12 +131,16 @@ static bool decode(const union record *record, uint64_t time_ns, struct kp_task_
 		ret->comm[sizeof(ret->comm) - 1] = 0;
 		return true;
 	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
 		decode_id(record, KP_TASK_MMAP, ret);
 		return true;
 	case PERF_RECORD_READ:
 		decode_id(record, KP_TASK_RAN, ret);
 		ret->ran_ns = record->read.enabled_ns;
 		ret->since_birth = true;
+		return true;
+	case PERF_RECORD_SAMPLE:
+		decode_sample(record, ret);
 		return true;
 	case PERF_RECORD_LOST:
 		ret->type = KP_TASK_LOST;
@@ -163,6 +181,12 @@ bool kp_record_ring_front(struct kp_record_ring *ring, struct kp_task_event *ret
 		kp_record_ring_take(ring);
 	}
 	return false;
+}
+
+size_t kp_record_ring_copy(const struct kp_record_ring *ring, void *ret, size_t room)
+{
+	copy_out(ring, ring->tail, ret, ring->front_bytes < room ? ring->front_bytes : room);
+	return ring->front_bytes;
 }
 
 void kp_record_ring_take(struct kp_record_ring *ring)

@@ -27,10 +27,13 @@ void kp_record_ring_unmap(struct kp_record_ring *ring);
 bool kp_record_ring_look(struct kp_record_ring *ring);
 
 /*
- * The next record, without taking it. Records that say nothing of tasks are passed over, damaged
+ * The next record, without taking it, and without what is behind pointers. Records that say nothing of tasks are passed over, damaged
  * ones are a KP_TASK_LOST. False: there is none.
  */
 bool kp_record_ring_front(struct kp_record_ring *ring, struct kp_task_event *ret);
+/* The whole of it, head and all: its size, at most room bytes are copied. After _front(). */
+size_t kp_record_ring_copy(const struct kp_record_ring *ring, void *ret, size_t room);
+
 void kp_record_ring_take(struct kp_record_ring *ring);
 
 /* Lets the kernel write over what was taken. */

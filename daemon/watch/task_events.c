@@ -11,7 +11,9 @@
 
 #include "common/cleanup.h"
 #include "daemon/linux/monotonic.h"
+#include "daemon/watch/task_detail.h"
 #include "daemon/watch/task_perf.h"
+#include "daemon/watch/task_samplers.h"
 #include "daemon/watch/task_watch.h"
 #include "daemon/watch/tid_set.h"
 
@@ -30,6 +32,8 @@ struct kp_task_events {
 	struct kp_task_watch **watch;
 	size_t count, room;
 	struct kp_tid_set watched;
+	struct kp_task_samplers samplers;
+	struct kp_task_detail detail; /* of the record at hand */
 };
 
 /* ---- buffers ---- */
@@ -89,6 +93,19 @@ int kp_task_events_create(bool threads_only, struct kp_task_events **ret, struct
 	return 0;
 }
 
+/* ---- samples ---- */
+
+bool kp_task_events_sample(struct kp_task_events *events, uint64_t period_ns)
+{
+	return kp_task_samplers_init(&events->samplers, events->epoll, &events->shared,
+				     events->threads_only, period_ns);
+}
+
+struct kp_task_sampling kp_task_events_sampling(const struct kp_task_events *events)
+{
+	return events->samplers.sampling;
+}
+
 bool kp_task_events_inherits(const struct kp_task_events *events)
 {
 	return events->shared.count > 0;
@@ -108,6 +125,7 @@ void kp_task_events_destroy(struct kp_task_events *events)
 	for (size_t i = 0; i < events->count; i++)
 		kp_task_watch_free(events->watch[i]);
 	free(events->watch);
+	kp_task_samplers_deinit(&events->samplers);
 	drop_shared(events);
 	kp_tid_set_deinit(&events->watched);
 	close(events->epoll);
@@ -157,6 +175,9 @@ int kp_task_events_add(struct kp_task_events *events, pid_t tid, struct kp_err *
 	r = reserve(events, err);
 	if (r < 0)
 		return r;
+	/* First, so that of whoever is told of it is known whether it is sampled. */
+	if (inherits)
+		kp_task_samplers_add(&events->samplers, tid);
 	r = inherits ? kp_task_watch_line(tid, &events->shared, events->threads_only, &watch, err)
 		     : kp_task_watch_one(tid, events->epoll, &watch, err);
 	if (r < 0)
@@ -222,6 +243,13 @@ static int tell_ran(struct kp_task_events *events, const struct kp_task_event *e
 	return kp_task_watch_ran(watch, &ran.ran_ns) ? fn(ctx, &ran, err) : 0;
 }
 
+/* Of samples that were lost nothing follows: nothing is in them but time. */
+static bool says_nothing(const struct kp_task_events *events, const struct kp_task_source *source,
+			 const struct kp_task_event *event)
+{
+	return event->type == KP_TASK_LOST && kp_task_samplers_have(&events->samplers, source);
+}
+
 static int hand_out(struct kp_task_events *events, const struct kp_task_event *event,
 		    kp_task_event_fn fn, void *ctx, struct kp_err *err)
 {
@@ -240,12 +268,20 @@ static int hand_out(struct kp_task_events *events, const struct kp_task_event *e
 	return r;
 }
 
+static size_t source_count(const struct kp_task_events *events)
+{
+	return events->shared.count + events->samplers.source_count + events->count;
+}
+
 /* A buffer to read, or NULL: shared ones first, then those of threads. */
 static struct kp_task_source *source_at(const struct kp_task_events *events, size_t i)
 {
 	if (i < events->shared.count)
 		return events->shared.source[i];
 	i -= events->shared.count;
+	if (i < events->samplers.source_count)
+		return events->samplers.source[i];
+	i -= events->samplers.source_count;
 	return i < events->count ? events->watch[i]->source : NULL;
 }
 
@@ -255,7 +291,7 @@ static struct kp_task_source *earliest(const struct kp_task_events *events, uint
 {
 	struct kp_task_source *found = NULL;
 
-	for (size_t i = 0; i < events->shared.count + events->count; i++) {
+	for (size_t i = 0; i < source_count(events); i++) {
 		struct kp_task_source *source = source_at(events, i);
 		struct kp_task_event event;
 
@@ -274,7 +310,7 @@ static bool look(const struct kp_task_events *events)
 {
 	bool any = false;
 
-	for (size_t i = 0; i < events->shared.count + events->count; i++) {
+	for (size_t i = 0; i < source_count(events); i++) {
 		struct kp_task_source *source = source_at(events, i);
 
 		any |= source && kp_record_ring_look(&source->ring);
@@ -284,7 +320,7 @@ static bool look(const struct kp_task_events *events)
 
 static void release(const struct kp_task_events *events)
 {
-	for (size_t i = 0; i < events->shared.count + events->count; i++) {
+	for (size_t i = 0; i < source_count(events); i++) {
 		struct kp_task_source *source = source_at(events, i);
 
 		if (source)
@@ -310,11 +346,15 @@ int kp_task_events_read(struct kp_task_events *events, kp_task_event_fn fn, void
 		if (!look(events))
 			break;
 		while (r == 0 && (source = earliest(events, until_ns, &event))) {
+			kp_task_detail_take(&events->detail, &source->ring, &event);
 			kp_record_ring_take(&source->ring);
-			r = hand_out(events, &event, fn, ctx, err);
+			kp_task_samplers_hear(&events->samplers, &event);
+			if (!says_nothing(events, source, &event))
+				r = hand_out(events, &event, fn, ctx, err);
 		}
 		release(events);
 	}
 	sweep(events);
+	kp_task_samplers_rest(&events->samplers, kp_now_ns());
 	return r;
 }

@@ -6,6 +6,8 @@
 #pragma once
 
 #include "common/err.h"
+#include "daemon/linux/maps.h"
+#include "proto/ring.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +21,7 @@ enum kp_task_event_type {
 	KP_TASK_EXEC, /* a process runs another program now */
 	KP_TASK_NAME, /* a thread was renamed */
 	KP_TASK_MMAP, /* something was mapped executable */
+	KP_TASK_SAMPLE, /* what a descendant did on a CPU: kp_task_events_sample() */
 	KP_TASK_LOST, /* records were lost: look at /proc */
 };
 
@@ -30,6 +33,10 @@ struct kp_task_event {
 	uint64_t ran_ns; /* RAN: time on a CPU */
 	bool since_birth; /* RAN: of its life; else since kp_task_events_add() */
 	char comm[16]; /* EXEC, NAME */
+	bool sampled; /* FORK: from its first instruction on */
+	/* good until the callback returns */
+	const struct kp_map *map; /* MMAP: what was mapped; NULL: not known */
+	const struct kp_ring_record *sample; /* SAMPLE: a slice, whose origin is the tid */
 };
 
 typedef int (*kp_task_event_fn)(void *ctx, const struct kp_task_event *event, struct kp_err *err);
@@ -42,6 +49,22 @@ struct kp_task_events;
  */
 int kp_task_events_create(bool threads_only, struct kp_task_events **ret, struct kp_err *err);
 void kp_task_events_destroy(struct kp_task_events *events);
+
+/*
+ * Before threads are added: the kernel shall sample what descends from them, from the first
+ * instruction on, each period_ns of its CPU time, or nearly, and those who give birth as well. Time in
+ * the kernel counts where that is allowed. When nothing has been born for a third of a second, all
+ * samples end until something is. They are read late, as nobody is woken up for one. False: it cannot
+ * be had here.
+ */
+bool kp_task_events_sample(struct kp_task_events *events, uint64_t period_ns);
+
+/* What is asked of it: whether it does, each how often, and whether kernel time counts. */
+struct kp_task_sampling {
+	uint64_t period_ns; /* 0: nothing is sampled */
+	bool kernel;
+};
+struct kp_task_sampling kp_task_events_sampling(const struct kp_task_events *events);
 
 /*
  * Watches a thread, once, and if kp_task_events_inherits() what descends from it, for ever.

@@ -40,6 +40,7 @@ int kp_task_perf_open(enum kp_task_perf kind, pid_t tid, int cpu, bool threads_o
 		.comm = kinds[kind].records,
 		.comm_exec = kinds[kind].records,
 		.mmap = kinds[kind].records,
+		.mmap2 = kinds[kind].records,
 		.inherit = kinds[kind].inherit,
 		.inherit_thread = kinds[kind].inherit && threads_only,
 		.inherit_stat = kinds[kind].ends,

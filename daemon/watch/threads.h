@@ -15,6 +15,7 @@ struct kp_thread {
 	pid_t tid; /* in the daemon's pid namespace */
 	pid_t ns_tid; /* in its own */
 	char comm[64];
+	uint64_t arm_ns; /* CLOCK_MONOTONIC: when its clocks are started; 0: they have been */
 	uint64_t sampled_ns; /* CPU time in samples that its own clocks made it take */
 	bool blocks; /* it blocks the sampling signal: its clocks are silent */
 	bool stopped; /* it was sampled in short stops for that */
