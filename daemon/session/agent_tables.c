@@ -275,17 +275,22 @@ const void *kp_agent_tables_found(void *ctx, const struct kp_module_found *found
 	return kp_store_image(ctx, found->image, found->image_bytes, found->name);
 }
 
-int kp_agent_tables_find_rule(void *ctx, uint64_t pc, struct kp_table_rule *ret)
+int kp_agent_tables_find_in(void *ctx, uint64_t pc, struct kp_table_rule *ret)
 {
-	const struct kp_attachment *a = ctx;
-	/* One that was just forked has not been looked at yet: it has what its parent has. */
-	const struct kp_modules *modules =
-		a->modules.count ? &a->modules : &a->memory->user[0]->modules;
-	const struct kp_known_module *module = kp_modules_find(modules, pc);
+	const struct kp_known_module *module = kp_modules_find(ctx, pc);
 	const struct kp_stored *stored = module ? ready(module) : NULL;
 	uint64_t address;
 
 	if (!stored || !kp_segments_address(&stored->segments, module->offset, &address))
 		return -1;
 	return kp_table_find(&stored->table, address + (pc - module->start), ret);
+}
+
+int kp_agent_tables_find_rule(void *ctx, uint64_t pc, struct kp_table_rule *ret)
+{
+	struct kp_attachment *a = ctx;
+
+	/* One that was just forked has not been looked at yet: it has what its parent has. */
+	return kp_agent_tables_find_in(
+		a->modules.count ? &a->modules : &a->memory->user[0]->modules, pc, ret);
 }

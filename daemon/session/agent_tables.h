@@ -54,3 +54,6 @@ const void *kp_agent_tables_found(void *ctx, const struct kp_module_found *found
  * last look at its modules has them. A kp_find_rule_fn.
  */
 int kp_agent_tables_find_rule(void *ctx, uint64_t pc, struct kp_table_rule *ret);
+
+/* The same for modules (ctx: a struct kp_modules) whose marks are kp_agent_tables_found()'s. */
+int kp_agent_tables_find_in(void *ctx, uint64_t pc, struct kp_table_rule *ret);

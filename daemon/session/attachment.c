@@ -20,6 +20,7 @@
 #define NAMES_NS (500 * MS) /* threads give themselves names after they are born */
 #define MAIL_PATIENCE_MS 8 /* of the thread's CPU time */
 #define NUDGE_NS (1 * MS) /* CPU time of a new thread until its timer is armed, about */
+#define EARLY_NS (10 * MS) /* for so long the kernel samples a new thread by itself */
 #define LEASE_SECONDS 3
 #define LEASE_MIN 100
 #define RING_BYTES_MAX (16u << 20)
@@ -109,6 +110,8 @@ static uint64_t period_of(const struct kp_attachment *a, uint8_t source)
 	switch (source) {
 	case KP_SOURCE_EVENT:
 		return a->plan->clocks.event.ns;
+	case KP_SOURCE_EARLY:
+		return a->plan->early_period_ns;
 	case KP_SOURCE_STOP:
 	case KP_SOURCE_WAIT:
 		return kp_outsiders_period(&a->outsiders, source);
@@ -120,6 +123,11 @@ static uint64_t period_of(const struct kp_attachment *a, uint8_t source)
 static bool is_from_outside(uint8_t source)
 {
 	return source == KP_SOURCE_STOP || source == KP_SOURCE_WAIT;
+}
+
+static bool is_from_handler(uint8_t source)
+{
+	return source == KP_SOURCE_TIMER || source == KP_SOURCE_EVENT;
 }
 
 pid_t kp_attachment_owner(const struct kp_attachment *a, const struct kp_ring_record *record)
@@ -195,11 +203,9 @@ int kp_attachment_complete(struct kp_attachment *a, const struct kp_ring_record 
 	sample->weight_ns = period_of(a, record->source) * (1 + (uint64_t)record->overrun);
 	if (record->source != KP_SOURCE_WAIT)
 		a->explained_ns += sample->weight_ns;
-	if (!is_from_outside(record->source)) {
-		a->samples++;
-		if (thread)
-			thread->sampled_ns += sample->weight_ns;
-	}
+	a->samples += is_from_handler(record->source);
+	if (thread && !is_from_outside(record->source))
+		thread->sampled_ns += sample->weight_ns;
 	r = learn_modules(a, record, err);
 	return r < 0 ? r : note_compiled(a, record, err);
 }
@@ -246,6 +252,7 @@ int kp_attachment_put_clock(struct kp_attachment *a, const struct kp_clock *cloc
 /* A thread without a clock is counted by the clock and said at the end; it is no error. */
 static void arm_clocks(struct kp_attachment *a, const struct kp_thread *thread, bool timer_too)
 {
+	kp_tally_end_early(a->tally, thread->tid);
 	/* First what counts at once: the life of a thread may be short. */
 	if (a->event)
 		a->event->ops->arm(a->event, thread->tid, thread->ns_tid, NULL);
@@ -255,9 +262,33 @@ static void arm_clocks(struct kp_attachment *a, const struct kp_thread *thread, 
 		a->nudge->ops->arm(a->nudge, thread->tid, thread->ns_tid, NULL);
 }
 
+/* One that the kernel samples by itself has time: its life may be short. */
+static bool may_wait(struct kp_attachment *a, pid_t tid)
+{
+	struct kp_thread *thread = kp_threads_find(&a->threads, tid);
+
+	if (!thread || !kp_tally_is_early(a->tally, tid))
+		return false;
+	thread->arm_ns = kp_now_ns() + EARLY_NS;
+	return true;
+}
+
+static void arm_grown(struct kp_attachment *a, uint64_t now)
+{
+	for (size_t i = 0; a->plan->early_period_ns && i < a->threads.count; i++) {
+		struct kp_thread *thread = &a->threads.thread[i];
+
+		if (!thread->arm_ns || now < thread->arm_ns)
+			continue;
+		thread->arm_ns = 0;
+		arm_clocks(a, thread, true);
+	}
+}
+
 static void arm(struct kp_attachment *a, const struct kp_thread *thread, bool timer_too)
 {
-	arm_clocks(a, thread, timer_too);
+	if (!timer_too || !may_wait(a, thread->tid))
+		arm_clocks(a, thread, timer_too);
 	kp_outsiders_arm(&a->outsiders, thread);
 	if (a->plan->events) {
 		int r = kp_task_events_add(a->plan->events, thread->tid, NULL);
@@ -287,7 +318,12 @@ static void note_clocks(struct kp_attachment *a, const struct kp_thread *thread)
 
 void kp_attachment_release(struct kp_attachment *a, const struct kp_thread *thread)
 {
+	struct kp_thread *known = kp_threads_find(&a->threads, thread->tid);
+
+	if (known)
+		known->arm_ns = 0;
 	note_clocks(a, thread);
+	kp_tally_end_early(a->tally, thread->tid);
 	kp_tally_clocked_now(a->tally, thread->tid);
 	a->timer->ops->release(a->timer, thread->tid);
 	if (a->event)
@@ -641,6 +677,7 @@ int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_e
 		r = look_at_modules(a, now, err);
 	if (r < 0)
 		return r;
+	arm_grown(a, now);
 	a->timer->ops->serve(a->timer);
 	if (a->event)
 		a->event->ops->serve(a->event);

@@ -35,6 +35,7 @@ struct kp_attachment_plan {
 	uint64_t start_ns; /* CLOCK_MONOTONIC, of the window; 0: it has not begun */
 	uint32_t blockers_said;
 	uint64_t left; /* samples that may still be written (--cap) */
+	uint64_t early_period_ns; /* of samples by the kernel of what is born; 0: none are taken */
 	uint32_t cells_max; /* of a ring; 0: no other limit than the usual one */
 };
 

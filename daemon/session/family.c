@@ -139,7 +139,8 @@ int kp_process_name(struct kp_family *family, struct kp_process *process, struct
 	if (process->named)
 		return 0;
 	process->named = true;
-	return kp_name_process(family->plan->writer, process->pid, process->comm, err);
+	return kp_name_process(family->plan->writer, process->pid, process->parent, process->comm,
+			       err);
 }
 
 int kp_process_ran(struct kp_family *family, struct kp_process *process,
@@ -450,6 +451,7 @@ void kp_family_deinit(struct kp_family *family)
 	for (size_t i = 0; i < family->count; i++) {
 		kp_attachment_deinit(&family->process[i]->attachment);
 		kp_tally_deinit(&family->process[i]->tally);
+		kp_modules_deinit(&family->process[i]->image);
 		free(family->process[i]);
 	}
 	free(family->process);

@@ -38,6 +38,8 @@ struct kp_process {
 	uint64_t action_check_ns, share_check_ns;
 	uint32_t tries; /* to attach to the image that it is now */
 	uint64_t try_again_ns; /* an image that could not be attached to yet; 0: no */
+	pid_t parent; /* whose modules it has, as nobody has looked at its own; else 0 */
+	struct kp_modules image; /* of a program without an agent, as the kernel tells of them */
 	pid_t lender; /* whose memory it is in, after vfork(), until it execs; else 0 */
 	bool look_for_children; /* some may have been forked before it was watched */
 	bool refused; /* the program that it is now is not sampled */
@@ -62,6 +64,8 @@ struct kp_family {
 	struct kp_raw_end sums; /* over what has ended */
 	struct kp_tally_book book;
 	struct kp_passed passed;
+	bool early_listed; /* early samples: their clock is in the raw file */
+	uint64_t early_time_ns; /* CLOCK_MONOTONIC, of the last TIME for them; 0: none yet */
 	uint64_t cpu_of_ended_ns;
 	bool lack_of_tables_said, full_tables_said;
 	kp_family_say_fn say;

@@ -8,6 +8,7 @@
 #include "daemon/session/follow.h"
 
 #include "daemon/session/crowd.h"
+#include "daemon/session/early.h"
 #include "daemon/session/process.h"
 
 #include "common/cleanup.h"
@@ -135,8 +136,9 @@ void kp_follow_image(struct kp_family *family, struct kp_process *process)
 	process->refused_ns = kp_now_ns();
 }
 
-/* The time of its birth; 0 where that is not known. */
-static struct kp_process *meet_child(struct kp_family *family, pid_t pid, uint64_t born_ns,
+/* born: NULL where nobody told of it. */
+static struct kp_process *meet_child(struct kp_family *family, pid_t pid,
+				     const struct kp_task_event *born,
 				     const struct kp_proc_status *status)
 {
 	struct kp_process *child = kp_family_add(family, pid, NULL);
@@ -145,8 +147,10 @@ static struct kp_process *meet_child(struct kp_family *family, pid_t pid, uint64
 		return NULL;
 	snprintf(child->comm, sizeof(child->comm), "%s", status->name);
 	kp_process_begin_cpu(family, child);
-	if (kp_tally_meet(&child->tally, pid, true, NULL) == 0 && born_ns)
-		kp_tally_find(&child->tally, pid)->since_ns = born_ns;
+	if (kp_tally_meet(&child->tally, pid, true, NULL) == 0 && born)
+		kp_tally_find(&child->tally, pid)->since_ns = born->time_ns;
+	if (born && born->sampled)
+		kp_tally_begin_early(&child->tally, pid, true);
 	return child;
 }
 
@@ -155,10 +159,10 @@ static struct kp_process *meet_child(struct kp_family *family, pid_t pid, uint64
  * vfork(), where nothing is its own until it execs; else 0.
  */
 static void join(struct kp_family *family, const struct kp_process *parent, pid_t lender, pid_t pid,
-		 const struct kp_proc_status *status, uint64_t born_ns)
+		 const struct kp_proc_status *status, const struct kp_task_event *born)
 {
 	struct kp_process *child =
-		family->count < PROCESSES_MAX ? meet_child(family, pid, born_ns, status) : NULL;
+		family->count < PROCESSES_MAX ? meet_child(family, pid, born, status) : NULL;
 	struct kp_target target;
 
 	if (!child) {
@@ -194,19 +198,36 @@ static bool is_new_member(const struct kp_family *family, pid_t pid, struct kp_p
 	       (!family->crowd || kp_crowd_wants(family->crowd, pid, ret));
 }
 
+/* It was born and is gone. What the kernel says of it may still be on its way: samples, an exec. */
+static void child_passed(struct kp_family *family, const struct kp_process *parent, pid_t pid,
+			 const struct kp_task_event *born)
+{
+	struct kp_proc_status status = { 0 };
+	struct kp_process *child = NULL;
+	pid_t parent_pid = parent ? parent->pid : 0;
+
+	snprintf(status.name, sizeof(status.name), "%s", parent ? parent->comm : "");
+	if (kp_early_is_on(family) && !family->crowd && family->count < PROCESSES_MAX)
+		child = meet_child(family, pid, born, &status);
+	if (child)
+		child->parent = parent_pid;
+	else
+		kp_passed_add(&family->passed, pid, status.name, NULL);
+}
+
 static void child_came(struct kp_family *family, const struct kp_process *parent, pid_t pid,
-		       uint64_t born_ns)
+		       const struct kp_task_event *born)
 {
 	struct kp_proc_status status;
 
 	if (!family->follow || pid == getpid() || kp_family_find(family, pid))
 		return;
 	if (kp_proc_status(pid, pid, &status, NULL) < 0)
-		kp_passed_add(&family->passed, pid, parent ? parent->comm : "", NULL);
+		child_passed(family, parent, pid, born);
 	else if (!family->crowd || kp_crowd_wants(family->crowd, pid, &status))
 		join(family, parent,
 		     parent && kp_proc_share_memory(parent->pid, pid) ? parent->pid : 0, pid,
-		     &status, born_ns);
+		     &status, born);
 }
 
 /*
@@ -238,7 +259,7 @@ static struct kp_process *find_testator(const struct kp_family *family, pid_t pi
 void kp_follow_stranger(struct kp_family *family, pid_t pid, const struct kp_proc_status *status)
 {
 	join(family, find_testator(family, pid, status),
-	     kp_proc_is_vforked(pid, status->ppid) ? status->ppid : 0, pid, status, 0);
+	     kp_proc_is_vforked(pid, status->ppid) ? status->ppid : 0, pid, status, NULL);
 }
 
 /* Another program now. Returns false where that is not so. */
@@ -252,6 +273,7 @@ bool kp_follow_exec(struct kp_family *family, struct kp_process *process, uint64
 	kp_process_name(family, process, NULL);
 	kp_tally_exec(&process->tally, exec ? exec->time_ns : 0, NULL);
 	process->named = false;
+	kp_early_exec(family, process);
 	if (exec)
 		snprintf(process->comm, sizeof(process->comm), "%s", exec->comm);
 	else
@@ -304,9 +326,13 @@ static int thread_ran(struct kp_family *family, const struct kp_task_event *even
 		      struct kp_err *err)
 {
 	struct kp_process *process = find_with_ended(family, event->pid);
+	int r = process ? kp_process_ran(family, process, event, err)
+			: passed_event(family, event, err);
 
-	return process ? kp_process_ran(family, process, event, err)
-		       : passed_event(family, event, err);
+	/* Without an agent nobody else sees it go. */
+	if (process && !process->attachment.live && event->tid != event->pid)
+		kp_tally_gone(&process->tally, event->tid);
+	return r;
 }
 
 /* Without an agent it is known by its task events alone; those end when it gains other rights. */
@@ -320,6 +346,13 @@ static void thread_went(struct kp_family *family, struct kp_process *process,
 		kp_tally_look(&process->tally);
 }
 
+static int thread_came(struct kp_family *family, struct kp_process *process,
+		       const struct kp_task_event *born, struct kp_err *err)
+{
+	return born->sampled ? kp_early_born(family, process, born->tid, err)
+			     : kp_attachment_born(&process->attachment, born->tid, err);
+}
+
 static int task_event(void *ctx, const struct kp_task_event *event, struct kp_err *err)
 {
 	struct turn *turn = ctx;
@@ -329,10 +362,8 @@ static int task_event(void *ctx, const struct kp_task_event *event, struct kp_er
 	switch (event->type) {
 	case KP_TASK_FORK:
 		if (event->pid == event->parent_pid)
-			return process ? kp_attachment_born(&process->attachment, event->tid, err)
-				       : 0;
-		child_came(family, kp_family_find(family, event->parent_pid), event->pid,
-			   event->time_ns);
+			return process ? thread_came(family, process, event, err) : 0;
+		child_came(family, kp_family_find(family, event->parent_pid), event->pid, event);
 		break;
 	case KP_TASK_LOST:
 		look_at_all(family);
@@ -349,9 +380,13 @@ static int task_event(void *ctx, const struct kp_task_event *event, struct kp_er
 			thread_went(family, process, event);
 		break;
 	case KP_TASK_MMAP:
-		if (process)
-			process->attachment.look_at_modules = true;
-		break;
+		if (!process)
+			break;
+		process->attachment.look_at_modules = true;
+		return kp_early_mapped(family, process, event->map, err);
+	case KP_TASK_SAMPLE:
+		process = find_with_ended(family, event->pid);
+		return process ? kp_early_sample(family, process, event, err) : 0;
 	case KP_TASK_NAME:
 		if (process)
 			process->attachment.look_at_names = true;

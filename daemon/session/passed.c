@@ -49,9 +49,12 @@ int kp_passed_add(struct kp_passed *passed, pid_t pid, const char *comm, struct 
 	return 0;
 }
 
-int kp_name_process(struct kp_raw_writer *writer, pid_t pid, const char *comm, struct kp_err *err)
+int kp_name_process(struct kp_raw_writer *writer, pid_t pid, pid_t parent, const char *comm,
+		    struct kp_err *err)
 {
-	struct kp_raw_process process = { .pid = (uint32_t)pid, .comm = kp_raw_string(comm) };
+	struct kp_raw_process process = { .pid = (uint32_t)pid,
+					  .parent = (uint32_t)parent,
+					  .comm = kp_raw_string(comm) };
 	struct kp_raw_thread thread = { .pid = (uint32_t)pid,
 					.tid = (uint32_t)pid,
 					.comm = kp_raw_string(comm) };
@@ -69,7 +72,7 @@ static int put_thread(const struct kp_tally_book *book, struct kp_passed_process
 	int r = 0;
 
 	if (!process->named)
-		r = kp_name_process(book->writer, process->pid, process->comm, err);
+		r = kp_name_process(book->writer, process->pid, 0, process->comm, err);
 	process->named = true;
 	if (r == 0 && ran->tid != ran->pid)
 		r = kp_raw_put_thread(book->writer, &thread, err);

@@ -36,5 +36,6 @@ int kp_passed_add(struct kp_passed *passed, pid_t pid, const char *comm, struct 
 int kp_passed_event(struct kp_passed *passed, const struct kp_tally_book *book,
 		    const struct kp_task_event *event, uint64_t *ret_cpu_ns, struct kp_err *err);
 
-/* PROCESS and THREAD records of a process's only thread. */
-int kp_name_process(struct kp_raw_writer *writer, pid_t pid, const char *comm, struct kp_err *err);
+/* PROCESS and THREAD records of a process's only thread. parent: whose modules it has, or 0. */
+int kp_name_process(struct kp_raw_writer *writer, pid_t pid, pid_t parent, const char *comm,
+		    struct kp_err *err);

@@ -26,6 +26,8 @@
 #define TURN_NS (10 * MS)
 #define YOUNG_TURN_NS (MS / 2) /* less than the first period of a new thread, at 999 Hz */
 #define YOUNG_NS (30 * MS)
+#define EARLY_MIN_NS (MS / 2) /* period of early samples at least */
+#define EARLY_MAX_NS (2 * MS) /* at most: with longer ones short lives are in none */
 
 struct session {
 	const struct kp_session_options *options;
@@ -245,6 +247,21 @@ static uint32_t cells_of_many(uint64_t rate_mhz)
 	return power;
 }
 
+/*
+ * What is born is sampled by the kernel from its first instruction on. It goes on doing so, which
+ * nobody can stop from outside; so only where samples are close anyway.
+ */
+static void sample_early(struct session *s)
+{
+	const struct kp_clock_plan *clocks = &s->plan.clocks;
+	uint64_t period_ns = clocks->event.ns > EARLY_MIN_NS ? clocks->event.ns : EARLY_MIN_NS;
+
+	if (!s->events || !clocks->has_event || clocks->event.ns > EARLY_MAX_NS)
+		return;
+	if (kp_task_events_sample(s->events, period_ns))
+		s->plan.early_period_ns = period_ns;
+}
+
 static int prepare(struct session *s, struct kp_err *err)
 {
 	const struct kp_session_options *o = s->options;
@@ -271,6 +288,7 @@ static int prepare(struct session *s, struct kp_err *err)
 	/* Without task events /proc is looked at instead, which is slower to notice. */
 	if (kp_task_events_create(!o->follow, &s->events, NULL) < 0)
 		s->events = NULL;
+	sample_early(s);
 	s->plan.rate_mhz = o->rate_mhz;
 	s->plan.depth = o->depth;
 	s->plan.unwind = o->unwind;

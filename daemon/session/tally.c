@@ -67,6 +67,8 @@ struct kp_tally_thread *kp_tally_find(const struct kp_tally *tally, pid_t tid)
 
 static struct kp_tally_thread *add(struct kp_tally *tally, pid_t tid, struct kp_err *err)
 {
+	uint64_t now = kp_now_ns();
+
 	if (tally->count == tally->room) {
 		size_t room = tally->room ? tally->room * 2 : 4;
 		struct kp_tally_thread *grown = reallocarray(tally->thread, room, sizeof(*grown));
@@ -79,7 +81,7 @@ static struct kp_tally_thread *add(struct kp_tally *tally, pid_t tid, struct kp_
 		tally->room = room;
 	}
 	tally->thread[tally->count] =
-		(struct kp_tally_thread){ .tid = tid, .since_ns = kp_now_ns() };
+		(struct kp_tally_thread){ .tid = tid, .since_ns = now, .early_until_ns = now };
 	return &tally->thread[tally->count++];
 }
 
@@ -99,6 +101,31 @@ int kp_tally_meet(struct kp_tally *tally, pid_t tid, bool was_there, struct kp_e
 	thread->start_ns = thread->cpu_ns;
 	thread->delay_start_ns = thread->delay_ns;
 	return 0;
+}
+
+void kp_tally_begin_early(struct kp_tally *tally, pid_t tid, bool since_birth)
+{
+	struct kp_tally_thread *thread = kp_tally_find(tally, tid);
+
+	if (!thread)
+		return;
+	thread->early_until_ns = UINT64_MAX;
+	thread->clocked |= since_birth;
+}
+
+void kp_tally_end_early(struct kp_tally *tally, pid_t tid)
+{
+	struct kp_tally_thread *thread = kp_tally_find(tally, tid);
+
+	if (thread && thread->early_until_ns == UINT64_MAX)
+		thread->early_until_ns = kp_now_ns();
+}
+
+bool kp_tally_is_early(const struct kp_tally *tally, pid_t tid)
+{
+	const struct kp_tally_thread *thread = kp_tally_find(tally, tid);
+
+	return thread && thread->early_until_ns == UINT64_MAX;
 }
 
 void kp_tally_clocked_now(struct kp_tally *tally, pid_t tid)
@@ -128,12 +155,19 @@ void kp_tally_gone_all(struct kp_tally *tally)
 }
 
 /* Of two threads of one id the first one is meant, whose time is not known yet. */
-static struct kp_tally_thread *find_unfinished(const struct kp_tally *tally, pid_t tid)
+struct kp_tally_thread *kp_tally_find_running(const struct kp_tally *tally, pid_t tid)
 {
 	for (size_t i = 0; i < tally->count; i++)
 		if (tally->thread[i].tid == tid && !tally->thread[i].final)
 			return &tally->thread[i];
-	return kp_tally_find(tally, tid);
+	return NULL;
+}
+
+static struct kp_tally_thread *find_unfinished(const struct kp_tally *tally, pid_t tid)
+{
+	struct kp_tally_thread *running = kp_tally_find_running(tally, tid);
+
+	return running ? running : kp_tally_find(tally, tid);
 }
 
 bool kp_tally_ran(struct kp_tally *tally, const struct kp_task_event *event)
@@ -275,6 +309,7 @@ int kp_tally_exec(struct kp_tally *tally, uint64_t exec_ns, struct kp_err *err)
 	if (main_thread) {
 		main_thread->cpu_ns = cpu_at_exec(main_thread, exec_ns);
 		next.start_ns = main_thread->cpu_ns;
+		next.clocked = main_thread->clocked && main_thread->early_until_ns == UINT64_MAX;
 		next.base_ns = main_thread->base_ns;
 		next.delay_start_ns = next.delay_ns = main_thread->delay_ns;
 	}

@@ -34,6 +34,7 @@ struct kp_tally_thread {
 	uint64_t covered_ns; /* since its first clock runs, if it is known so */
 	uint64_t delay_start_ns, delay_ns; /* waiting for a CPU */
 	uint64_t since_ns; /* CLOCK_MONOTONIC: when its part began */
+	uint64_t early_until_ns; /* CLOCK_MONOTONIC: until then early samples of it count */
 	uint64_t gone_ns; /* CLOCK_MONOTONIC: when it was seen to be gone; 0: it is there */
 	uint32_t flags; /* set of enum kp_raw_tally_flag */
 	bool clocked; /* a clock ran for it */
@@ -60,6 +61,18 @@ int kp_tally_meet(struct kp_tally *tally, pid_t tid, bool was_there, struct kp_e
 
 /* The entry of a thread that is not gone, or NULL. Valid until the next kp_tally_meet() or _put. */
 struct kp_tally_thread *kp_tally_find(const struct kp_tally *tally, pid_t tid);
+
+/*
+ * Early samples of the thread count until it has a clock of its own; or no longer. since_birth: there
+ * is no moment of its life that they are not taken of.
+ */
+void kp_tally_begin_early(struct kp_tally *tally, pid_t tid, bool since_birth);
+void kp_tally_end_early(struct kp_tally *tally, pid_t tid);
+/* Whether a thread, which may not be known, has early samples instead of a clock. */
+bool kp_tally_is_early(const struct kp_tally *tally, pid_t tid);
+
+/* The entry of a thread of which not all is known yet, gone or not; or NULL. */
+struct kp_tally_thread *kp_tally_find_running(const struct kp_tally *tally, pid_t tid);
 
 /* A first clock runs for it from now on, if none has yet. */
 void kp_tally_clocked_now(struct kp_tally *tally, pid_t tid);

@@ -202,6 +202,7 @@ static void bury(struct kp_family *family, uint64_t elapsed_ns)
 		}
 		family->cpu_of_ended_ns += kp_process_cpu_ns(process);
 		kp_tally_deinit(&process->tally);
+		kp_modules_deinit(&process->image);
 		free(process);
 	}
 	family->count = kept;

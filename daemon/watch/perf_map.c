@@ -215,8 +215,8 @@ static int take_line(struct found *found, char *line, uint64_t number, struct kp
 
 	if (!parse(line, &start, &end, &name))
 		return 0;
-	for (uint32_t i = first_not_below(found, start);
-	     i < found->count && found->place[i] < end; i++) {
+	for (uint32_t i = first_not_below(found, start); i < found->count && found->place[i] < end;
+	     i++) {
 		char *copy = strdup(name);
 
 		if (!copy)
