@@ -18,6 +18,7 @@ void kp_capture_regs(const void *ucontext, struct kp_regs *ret)
 	ret->sp = mc->sp;
 	ret->fp = mc->regs[29];
 	ret->ra = mc->regs[30];
+	ret->base = KP_REG_LOST;
 }
 
 int kp_capture_register(void *ucontext, uint32_t dwarf_number, uint64_t *ret)

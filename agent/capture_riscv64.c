@@ -20,6 +20,7 @@ void kp_capture_regs(const void *ucontext, struct kp_regs *ret)
 	ret->sp = mc->sc_regs.sp;
 	ret->fp = mc->sc_regs.s0;
 	ret->ra = mc->sc_regs.ra;
+	ret->base = KP_REG_LOST;
 }
 
 int kp_capture_register(void *ucontext, uint32_t dwarf_number, uint64_t *ret)

@@ -20,6 +20,7 @@ void kp_capture_regs(const void *ucontext, struct kp_regs *ret)
 	ret->sp = mc->rsp;
 	ret->fp = mc->rbp;
 	ret->ra = 0;
+	ret->base = mc->rbx;
 }
 
 int kp_capture_register(void *ucontext, uint32_t dwarf_number, uint64_t *ret)

@@ -9,7 +9,7 @@ const struct kp_arch kp_arch_aarch64 = {
 	.elf_machine = 183, /* EM_AARCH64 */
 	.syscall_size = 4,
 	.syscall_bytes = { 0x01, 0x00, 0x00, 0xd4 }, /* svc #0 = d4000001, little-endian */
-	.dwarf = { .sp = 31, .fp = 29, .ra = 30 }, /* AADWARF64 4.1 */
+	.dwarf = { .sp = 31, .fp = 29, .ra = 30, .base = KP_DWARF_NONE }, /* AADWARF64 4.1 */
 	/*
 	 * arch/arm64/kernel/signal.c: struct rt_sigframe is siginfo, 128 bytes, and struct ucontext,
 	 * with struct sigcontext at 176 (uapi/asm/{ucontext,sigcontext}.h).

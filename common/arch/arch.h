@@ -30,11 +30,14 @@ struct kp_frame_layout {
 	uint64_t data_mask; /* bits of a data address (top byte ignored on aarch64) */
 };
 
+#define KP_DWARF_NONE 255
+
 /* Numbers of the registers that a walk follows, in DWARF's counting for the CPU. */
 struct kp_dwarf_numbers {
 	uint8_t sp;
 	uint8_t fp;
 	uint8_t ra; /* the return address: the link register, or DWARF's column where there is none */
+	uint8_t base; /* callee-saved, holds the CFA where code has moved sp at will; NONE: none does */
 };
 
 /*
@@ -47,6 +50,7 @@ struct kp_signal_frame {
 	uint16_t sp_off;
 	uint16_t fp_off;
 	uint16_t ra_off; /* 0: no link register */
+	uint16_t base_off; /* 0: no base register */
 	uint16_t link_off; /* of uc_link, which the kernel sets to 0 */
 	uint8_t restorer_size;
 	uint8_t restorer_bytes[9]; /* what a restorer begins with */

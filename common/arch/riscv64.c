@@ -9,7 +9,7 @@ const struct kp_arch kp_arch_riscv64 = {
 	.elf_machine = 243, /* EM_RISCV */
 	.syscall_size = 4,
 	.syscall_bytes = { 0x73, 0x00, 0x00, 0x00 }, /* ecall, little-endian */
-	.dwarf = { .sp = 2, .fp = 8, .ra = 1 }, /* psABI, "DWARF Register Numbers" */
+	.dwarf = { .sp = 2, .fp = 8, .ra = 1, .base = KP_DWARF_NONE }, /* psABI, "DWARF Register Numbers" */
 	/*
 	 * arch/riscv/kernel/signal.c: struct rt_sigframe is siginfo, 128 bytes, and struct ucontext,
 	 * with struct sigcontext at 176, which begins with struct user_regs_struct

@@ -9,7 +9,11 @@ const struct kp_arch kp_arch_x86_64 = {
 	.elf_machine = 62, /* EM_X86_64 */
 	.syscall_size = 2,
 	.syscall_bytes = { 0x0f, 0x05 }, /* syscall */
-	.dwarf = { .sp = 7, .fp = 6, .ra = 16 }, /* psABI 3.6.2, figure 3.36 */
+	/*
+	 * psABI 3.6.2, figure 3.36. rbx: glibc's _dl_runtime_resolve (sysdeps/x86_64/
+	 * dl-trampoline.h) keeps its stack pointer there while it calls on.
+	 */
+	.dwarf = { .sp = 7, .fp = 6, .ra = 16, .base = 3 },
 	/*
 	 * arch/x86/include/asm/sigframe.h: struct rt_sigframe_x64 begins with the return address,
 	 * which is popped; then struct ucontext with struct sigcontext_64 at 40
@@ -19,6 +23,7 @@ const struct kp_arch kp_arch_x86_64 = {
 		.pc_off = 40 + 128,
 		.sp_off = 40 + 120,
 		.fp_off = 40 + 80,
+		.base_off = 40 + 88,
 		.link_off = 8,
 		/* mov $15,%rax; syscall: glibc, musl and Go all write it so */
 		.restorer_size = 9,

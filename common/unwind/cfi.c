@@ -39,6 +39,8 @@ static enum kp_walk_end leave_signal(const struct kp_cfi_step *step, uint64_t sp
 		end = load(step, sp + frame->fp_off, &ret->fp);
 	if (end == KP_WALK_ON && frame->ra_off)
 		end = load(step, sp + frame->ra_off, &ret->ra);
+	if (end == KP_WALK_ON && frame->base_off)
+		end = load(step, sp + frame->base_off, &ret->base);
 	if (end != KP_WALK_ON)
 		return end;
 
@@ -61,13 +63,16 @@ static enum kp_walk_end find_cfa(const struct kp_cfi_step *step, const struct kp
 		break;
 	case KP_CFA_FP:
 	case KP_CFA_DEREF_FP:
-		if (regs->fp == KP_FP_LOST)
+		if (regs->fp == KP_REG_LOST)
 			return KP_WALK_NO_RULE;
 		base = regs->fp;
 		break;
 	case KP_CFA_REG:
-		if (!step->leaf_register || step->leaf_register(step->leaf_ctx, rule->reg, &base))
+		if (step->leaf_register && !step->leaf_register(step->leaf_ctx, rule->reg, &base))
+			break;
+		if (rule->reg != step->arch->dwarf.base || regs->base == KP_REG_LOST)
 			return KP_WALK_NO_RULE;
+		base = regs->base;
 		break;
 	case KP_CFA_PLT:
 		base += (regs->pc & 15) >= rule->reg ? 8 : 0;
@@ -97,7 +102,7 @@ static enum kp_walk_end check_cfa(uint64_t cfa, uint64_t sp, int level)
 }
 
 /* A register that the frame has saved on the stack. */
-static enum kp_walk_end load_saved(const struct kp_cfi_step *step, uint8_t kind, int32_t off,
+static enum kp_walk_end load_saved(const struct kp_cfi_step *step, uint32_t kind, int32_t off,
 				   const struct kp_regs *regs, uint64_t cfa, uint64_t *ret)
 {
 	switch (kind) {
@@ -106,12 +111,23 @@ static enum kp_walk_end load_saved(const struct kp_cfi_step *step, uint8_t kind,
 	case KP_REG_SP:
 		return load(step, at(regs->sp, off), ret);
 	case KP_REG_FP:
-		if (regs->fp != KP_FP_LOST)
+		if (regs->fp != KP_REG_LOST)
 			return load(step, at(regs->fp, off), ret);
 		return KP_WALK_NO_RULE;
 	default: /* none of ours */
 		return KP_WALK_NO_RULE;
 	}
+}
+
+/* A register of the caller's that the frame may have left as it is (now), saved or lost. */
+static enum kp_walk_end load_kept(const struct kp_cfi_step *step, uint32_t kind, int32_t off,
+				  const struct kp_regs *regs, uint64_t cfa, uint64_t now,
+				  uint64_t *ret)
+{
+	*ret = kind == KP_REG_UNDEFINED ? KP_REG_LOST : now;
+	if (kind == KP_REG_UNDEFINED || kind == KP_REG_SAME)
+		return KP_WALK_ON;
+	return load_saved(step, kind, off, regs, cfa, ret);
 }
 
 static enum kp_walk_end leave_call(const struct kp_cfi_step *step, const struct kp_table_rule *rule,
@@ -139,16 +155,18 @@ static enum kp_walk_end leave_call(const struct kp_cfi_step *step, const struct 
 	if (ret->pc < KP_CODE_MIN)
 		return KP_WALK_BAD_PC;
 
-	ret->fp = rule->fp == KP_REG_UNDEFINED ? KP_FP_LOST : regs->fp;
-	if (rule->fp != KP_REG_UNDEFINED && rule->fp != KP_REG_SAME)
-		end = load_saved(step, rule->fp, rule->fp_off, regs, ret->sp, &ret->fp);
+	end = load_kept(step, rule->fp, rule->fp_off, regs, ret->sp, regs->fp, &ret->fp);
+	/* Hardly any caller needs it. */
+	if (load_kept(step, rule->base, rule->base_off, regs, ret->sp, regs->base, &ret->base) !=
+	    KP_WALK_ON)
+		ret->base = KP_REG_LOST;
 	return end;
 }
 
 enum kp_walk_end kp_cfi_step(const struct kp_cfi_step *step, const struct kp_table_rule *rule,
 			     struct kp_regs *regs)
 {
-	struct kp_regs caller = { .ra = 0 };
+	struct kp_regs caller = { .ra = 0, .base = KP_REG_LOST };
 	enum kp_walk_end end;
 
 	if (rule->cfa == KP_CFA_SIGNAL)

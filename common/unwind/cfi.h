@@ -16,12 +16,6 @@ typedef int (*kp_leaf_register_fn)(void *ctx, uint32_t dwarf_number, uint64_t *r
 /* Bytes between the stack pointers of a frame and its caller at most, signal frames left out. */
 #define KP_CFA_STEP_MAX (UINT64_C(16) << 20)
 
-/*
- * The frame pointer of a caller whose rule says that it is lost. Not 0, which is the root of a
- * chain of frame pointers; misaligned, so that no step along it takes it for a frame.
- */
-#define KP_FP_LOST UINT64_C(1)
-
 struct kp_cfi_step {
 	const struct kp_arch *arch;
 	kp_read_word_fn read_word;

@@ -97,6 +97,7 @@ step(const struct kp_frame_layout *layout, struct kp_regs *regs, int leaf,
 	regs->sp = at(fp, layout->sp_after_off);
 	regs->fp = prev_fp;
 	regs->ra = 0;
+	regs->base = KP_REG_LOST;
 	return KP_WALK_ON;
 }
 

@@ -17,6 +17,7 @@ struct kp_regs {
 	uint64_t sp;
 	uint64_t fp;
 	uint64_t ra; /* link register; 0 where the CPU has none or its content is not known */
+	uint64_t base; /* arch's dwarf.base; KP_REG_LOST where there is none or it is not known */
 };
 
 /*
@@ -42,6 +43,12 @@ enum kp_walk_end {
 	KP_WALK_END_COUNT
 };
 
+/*
+ * A register whose content is not known. Not 0, which as frame pointer is the root of a chain;
+ * misaligned, so that no step takes it for an address on the stack.
+ */
+#define KP_REG_LOST UINT64_C(1)
+
 #define KP_FP_STEP_MAX (UINT64_C(1) << 20) /* bytes between two frame pointers */
 #define KP_CODE_MIN UINT64_C(4096) /* no code is mapped below */
 
@@ -56,7 +63,7 @@ static inline int kp_walk_is_whole(enum kp_walk_end end)
 /*
  * From *regs to its caller. leaf: *regs was interrupted there, it is not a return address (only
  * then is regs->ra meaningful). Returns KP_WALK_ON with *regs moved to the caller (ra set to 0),
- * or the reason why there is none, with *regs unchanged. Never KP_WALK_DEPTH: counting is the
+ * or the reason why there is none, with *regs unchanged. The caller's base register is lost. Never KP_WALK_DEPTH: counting is the
  * walker's.
  */
 enum kp_walk_end kp_fp_step(const struct kp_frame_layout *layout, struct kp_regs *regs, int leaf,

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define KP_TABLE_MAGIC UINT32_C(0x5455504b) /* "KPUT" */
-#define KP_TABLE_VERSION 1u
+#define KP_TABLE_VERSION 2u
 #define KP_TABLE_PAGE_SHIFT 16
 
 struct kp_table_head {
@@ -48,7 +48,8 @@ enum kp_cfa_kind {
 	KP_CFA_STOP = 1, /* the outermost frame (the return address is undefined) */
 	KP_CFA_SP = 2, /* sp + cfa_off */
 	KP_CFA_FP = 3, /* fp + cfa_off */
-	KP_CFA_REG = 4, /* DWARF register reg + cfa_off; known in the leaf frame only */
+	KP_CFA_REG =
+		4, /* DWARF register reg + cfa_off; but for base, known in the leaf frame only */
 	KP_CFA_DEREF_SP = 5, /* [sp + cfa_off] + add */
 	KP_CFA_DEREF_FP = 6, /* [fp + cfa_off] + add */
 	KP_CFA_PLT = 7, /* sp + cfa_off + ((pc & 15) >= reg ? 8 : 0) */
@@ -56,7 +57,7 @@ enum kp_cfa_kind {
 	KP_CFA_INVALID = 9, /* said, but not in a way that this table can hold */
 };
 
-/* Where the caller's value of a register (frame pointer, return address) is. */
+/* Where the caller's value of a register (frame pointer, return address, base register) is. */
 enum kp_reg_kind {
 	KP_REG_SAME = 0, /* still in the register (ra: in the link register) */
 	KP_REG_CFA = 1, /* [CFA + off] */
@@ -74,8 +75,10 @@ struct kp_table_rule {
 	int32_t fp_off;
 	int32_t ra_off;
 	int32_t add; /* CFA_DEREF_...: added to the word that was read */
+	int32_t base_off;
+	uint32_t base; /* enum kp_reg_kind: arch's dwarf.base */
 };
-_Static_assert(sizeof(struct kp_table_rule) == 20, "on disk and in the target");
+_Static_assert(sizeof(struct kp_table_rule) == 28, "on disk and in the target");
 
 /* Bytes of a table; everything that a lookup needs of its head, checked. */
 struct kp_table {

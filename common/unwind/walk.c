@@ -144,7 +144,7 @@ static inline __attribute__((always_inline)) enum kp_walk_end step(const struct 
 		return KP_WALK_OUTERMOST;
 	}
 
-	if (walk->mode == KP_UNWIND_TABLE || place->regs->fp == KP_FP_LOST)
+	if (walk->mode == KP_UNWIND_TABLE || place->regs->fp == KP_REG_LOST)
 		return KP_WALK_NO_RULE;
 	/*
 	 * Hand-written code in a module that has a table: the frame pointer is whatever its caller

@@ -48,7 +48,10 @@ int kp_cpu_set_regs(pid_t tid, const struct kp_cpu_regs *regs)
 
 void kp_cpu_walk_regs(const struct kp_cpu_regs *regs, struct kp_regs *ret)
 {
-	*ret = (struct kp_regs){ .pc = regs->user.rip, .sp = regs->user.rsp, .fp = regs->user.rbp };
+	*ret = (struct kp_regs){ .pc = regs->user.rip,
+				 .sp = regs->user.rsp,
+				 .fp = regs->user.rbp,
+				 .base = regs->user.rbx };
 }
 
 /* The numbers: psABI, figure 3.36. */

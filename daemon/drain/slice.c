@@ -36,12 +36,23 @@ static int leaf_register(void *ctx, uint32_t dwarf_number, uint64_t *ret)
 	return 0;
 }
 
+static uint64_t base_register(const struct kp_arch *arch, const struct kp_ring_slice *slice)
+{
+	uint8_t number = arch->dwarf.base;
+
+	return number < KP_SLICE_REGS ? slice->reg[number] : KP_REG_LOST;
+}
+
 void kp_slice_walk(const struct kp_slice_walk *how, const struct kp_ring_record *record,
 		   struct kp_ring_record *ret)
 {
 	const struct kp_ring_slice *slice = (const struct kp_ring_slice *)(const void *)record->pc;
 	const struct kp_regs regs = {
-		.pc = slice->pc, .sp = slice->sp, .fp = slice->fp, .ra = slice->ra
+		.pc = slice->pc,
+		.sp = slice->sp,
+		.fp = slice->fp,
+		.ra = slice->ra,
+		.base = base_register(how->arch, slice),
 	};
 	struct view view = {
 		.slice = slice,

@@ -254,9 +254,6 @@ static void walk(struct walker *walker, struct kp_attachment *a, const struct kp
 				  .word_count = walker->words };
 }
 
-/* No frame is here: a walk that goes by the frame pointer ends at once. */
-#define FP_UNKNOWN 1
-
 /*
  * A thread that sleeps has its registers in the kernel, which tells two of them. Where the functions
  * on the stack find their frames by the stack pointer, that is enough: the frame pointer is needed
@@ -269,7 +266,9 @@ bool kp_lookout_read(struct kp_lookout *l, struct kp_outsiders *outsiders, pid_t
 	struct walker walker = { .lookout = l,
 				 .look = &l->reading,
 				 .read_word = kp_look_fetch_word };
-	struct kp_regs regs = { .pc = where->pc, .sp = where->sp, .fp = FP_UNKNOWN };
+	struct kp_regs regs = {
+		.pc = where->pc, .sp = where->sp, .fp = KP_REG_LOST, .base = KP_REG_LOST
+	};
 
 	if (!a->plan->store)
 		return false;

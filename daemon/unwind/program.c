@@ -36,6 +36,8 @@ static struct kp_saved *find_register(const struct kp_cie *cie, struct kp_frame_
 		return &state->fp;
 	if (reg == dwarf->sp)
 		return &state->sp;
+	if (reg == dwarf->base)
+		return &state->base;
 	return reg == cie->ra_column ? &state->ra : NULL;
 }
 

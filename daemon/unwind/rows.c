@@ -42,10 +42,10 @@ void kp_rows_destroy(struct kp_rows *rows)
 
 static uint32_t hash(const struct kp_table_rule *rule)
 {
-	uint64_t word[3] = { 0 }, h = 0;
+	uint64_t word[4] = { 0 }, h = 0;
 
 	memcpy(word, rule, sizeof(*rule));
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		h = (h ^ word[i]) * UINT64_C(0x9e3779b97f4a7c15);
 		h ^= h >> 32;
 	}

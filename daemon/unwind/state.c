@@ -138,5 +138,6 @@ struct kp_table_rule kp_frame_state_rule(const struct kp_frame_traits *traits,
 	if (rule.ra == KP_REG_UNDEFINED)
 		return invalid;
 	rule.fp = (uint8_t)(is_same(&state->fp) ? KP_REG_SAME : where(&state->fp, &rule.fp_off));
+	rule.base = is_same(&state->base) ? KP_REG_SAME : where(&state->base, &rule.base_off);
 	return rule;
 }

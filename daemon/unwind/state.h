@@ -32,7 +32,7 @@ struct kp_cfa {
 
 struct kp_frame_state {
 	struct kp_cfa cfa;
-	struct kp_saved sp, fp, ra;
+	struct kp_saved sp, fp, ra, base;
 };
 
 /* What goes for a whole CIE, and is needed to judge a state. */

@@ -9,7 +9,9 @@
 
 static struct kp_regs regs_at(uint32_t sp_word, uint32_t fp_word)
 {
-	return (struct kp_regs){ .pc = TEXT, .sp = at(sp_word), .fp = at(fp_word) };
+	return (struct kp_regs){
+		.pc = TEXT, .sp = at(sp_word), .fp = at(fp_word), .base = KP_REG_LOST
+	};
 }
 
 /* ---- where the CFA is ---- */
@@ -118,7 +120,7 @@ Test(cfi, finds_the_frame_pointer_where_the_rule_says)
 		{ KP_REG_CFA, -16, 1111 },
 		{ KP_REG_SP, 16, 2222 },
 		{ KP_REG_FP, 0, 3333 },
-		{ KP_REG_UNDEFINED, 0, KP_FP_LOST },
+		{ KP_REG_UNDEFINED, 0, KP_REG_LOST },
 	};
 
 	for (size_t i = 0; i < ARCHES; i++) {
@@ -161,7 +163,7 @@ Test(cfi, takes_the_link_register_once)
 Test(cfi, lost_frame_pointer_is_not_followed)
 {
 	for (size_t i = 0; i < ARCHES; i++) {
-		struct kp_regs regs = { TEXT, at(10), KP_FP_LOST, 0 };
+		struct kp_regs regs = { TEXT, at(10), KP_REG_LOST, 0, KP_REG_LOST };
 		struct kp_table_rule rule = sp_rule(10, -1, 0);
 		struct stacks stacks;
 
@@ -180,7 +182,7 @@ Test(cfi, lost_frame_pointer_is_not_followed)
 			     KP_WALK_MISALIGNED);
 		rule = sp_rule(10, -1, 0);
 		cr_assert_eq(step(&stacks, arches[i], rule, &regs), KP_WALK_ON);
-		cr_assert_eq(regs.fp, KP_FP_LOST);
+		cr_assert_eq(regs.fp, KP_REG_LOST);
 	}
 }
 
@@ -228,6 +230,54 @@ Test(cfi, rule_may_say_nothing)
 		cr_assert_eq(step(&stacks, arches[i], rule, &regs), KP_WALK_NO_RULE);
 		rule.reg = 4;
 		cr_assert_eq(step_with(&stacks, arches[i], &rule, &regs, leaf), KP_WALK_NO_RULE);
+	}
+}
+
+/* Of the CPUs with a base register. */
+Test(cfi, finds_the_cfa_from_the_base_register_of_a_caller)
+{
+	struct kp_table_rule by_base = sp_rule(0, -1, 0);
+	struct kp_table_rule saves = sp_rule(10, -1, 0), keeps = saves, loses = saves;
+	const struct kp_arch *arch = &kp_arch_x86_64;
+	struct stacks stacks;
+
+	by_base.cfa = KP_CFA_REG;
+	by_base.cfa_off = 16;
+	by_base.reg = arch->dwarf.base;
+	saves.base = KP_REG_CFA;
+	saves.base_off = -16;
+	loses.base = KP_REG_UNDEFINED;
+	stacks_init(&stacks);
+	stacks.stack[19] = stacks.stack[61] = RETURN;
+	for (int i = 0; i < 4; i++) {
+		const struct kp_table_rule *rules[] = { &saves, &keeps, &loses, &saves };
+		struct kp_regs regs = regs_at(10, 40);
+
+		regs.base = i == 1 ? at(60) : 7;
+		stacks.stack[18] = i == 3 ? at(60) + 4 : at(60);
+		cr_assert_eq(step(&stacks, arch, *rules[i], &regs), KP_WALK_ON);
+		cr_assert_eq(step(&stacks, arch, by_base, &regs), i == 2   ? KP_WALK_NO_RULE
+								  : i == 3 ? KP_WALK_MISALIGNED
+									   : KP_WALK_ON);
+		if (i < 2)
+			cr_assert_eq(regs.sp, at(62));
+	}
+}
+
+/* Few need it, and where it was saved may be a matter of what is lost. */
+Test(cfi, base_register_that_cannot_be_read_is_lost_and_nothing_else)
+{
+	for (size_t i = 0; i < ARCHES; i++) {
+		struct kp_table_rule rule = sp_rule(10, -1, 0);
+		struct kp_regs regs = regs_at(10, 40);
+		struct stacks stacks;
+
+		regs.fp = KP_REG_LOST;
+		stacks_init(&stacks);
+		stacks.stack[19] = RETURN;
+		rule.base = KP_REG_FP;
+		cr_assert_eq(step(&stacks, arches[i], rule, &regs), KP_WALK_ON);
+		cr_assert_eq(regs.base, KP_REG_LOST);
 	}
 }
 
@@ -397,11 +447,13 @@ static struct kp_table_rule random_rule(void)
 		.fp_off = (int32_t)(random_word() % 64) * 8 - 256,
 		.ra_off = (int32_t)(random_word() % 64) * 8 - 256,
 		.add = (int32_t)(random_word() % 4) * 8,
+		.base = (uint32_t)(word / 16384 % 6),
+		.base_off = (int32_t)(random_word() % 64) * 8 - 256,
 	};
 	uint8_t *bytes = (uint8_t *)&rule;
 
 	if (word >> 62 == 0)
-		bytes[word >> 20 & 15] = (uint8_t)(word >> 30);
+		bytes[(word >> 20) % sizeof(rule)] = (uint8_t)(word >> 30);
 	return rule;
 }
 
@@ -433,7 +485,7 @@ Test(cfi, noise_never_leads_astray)
 			const struct kp_arch *arch = arches[random_word() % ARCHES];
 			struct kp_table_rule rule = random_rule();
 			struct kp_regs regs = { random_value(), random_value(), random_value(),
-						random_value() };
+						random_value(), random_value() };
 			struct kp_regs from = regs;
 			uint64_t leaf[] = { 3, random_value() };
 

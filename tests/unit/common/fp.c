@@ -254,7 +254,8 @@ Test(fp, depth_is_an_end_only_if_the_chain_goes_on)
 Test(fp, failed_step_leaves_the_registers_alone)
 {
 	for (size_t i = 0; i < CPUS; i++) {
-		struct kp_regs regs = { CODE(0), at(2), at(8), CODE(9) }, before = regs;
+		struct kp_regs regs = { CODE(0), at(2), at(8), CODE(9), KP_REG_LOST },
+			       before = regs;
 		struct stack stack = four_frames(&cpus[i]);
 
 		put(&stack, &cpus[i], 8, at(12), 1);
@@ -267,7 +268,7 @@ Test(fp, failed_step_leaves_the_registers_alone)
 Test(fp, step_gives_the_callers_registers)
 {
 	for (size_t i = 0; i < CPUS; i++) {
-		struct kp_regs regs = { CODE(0), at(2), at(8), CODE(9) };
+		struct kp_regs regs = { CODE(0), at(2), at(8), CODE(9), KP_REG_LOST };
 		struct stack stack = four_frames(&cpus[i]);
 
 		cr_assert_eq(kp_fp_step(&cpus[i].arch->frame, &regs, 1, read_word, &stack),
@@ -299,7 +300,7 @@ Test(fp, aarch64_strips_signatures_and_tags)
 Test(fp, aarch64_link_register_adds_no_frame)
 {
 	const struct cpu *cpu = &cpus[1];
-	struct kp_regs regs = { CODE(0), at(2), at(8), CODE(0) + 0x40 };
+	struct kp_regs regs = { CODE(0), at(2), at(8), CODE(0) + 0x40, KP_REG_LOST };
 	struct stack stack = four_frames(cpu);
 	struct walked walked = walk_max(&stack, cpu, regs, PC_MAX);
 
@@ -321,7 +322,7 @@ static struct stack riscv_leaf(uint64_t prev_fp, uint64_t below)
 
 Test(fp, riscv64_bare_leaf_returns_to_ra)
 {
-	struct kp_regs regs = { CODE(0), at(2), at(6), CODE(7) };
+	struct kp_regs regs = { CODE(0), at(2), at(6), CODE(7), KP_REG_LOST };
 	struct stack stack = riscv_leaf(at(8), at(40));
 	struct walked walked = walk_max(&stack, &cpus[2], regs, PC_MAX);
 
@@ -334,7 +335,7 @@ Test(fp, riscv64_bare_leaf_returns_to_ra)
 
 Test(fp, riscv64_leaf_with_both_words_does_not_use_ra)
 {
-	struct kp_regs regs = { CODE(0), at(2), at(8), CODE(0) + 0x40 };
+	struct kp_regs regs = { CODE(0), at(2), at(8), CODE(0) + 0x40, KP_REG_LOST };
 	struct stack stack = four_frames(&cpus[2]);
 	struct walked walked = walk_max(&stack, &cpus[2], regs, PC_MAX);
 
@@ -344,14 +345,14 @@ Test(fp, riscv64_leaf_with_both_words_does_not_use_ra)
 
 Test(fp, riscv64_ra_is_used_in_the_leaf_only)
 {
-	struct kp_regs regs = { CODE(0), at(2), at(6), CODE(7) };
+	struct kp_regs regs = { CODE(0), at(2), at(6), CODE(7), KP_REG_LOST };
 	struct stack stack = riscv_leaf(at(8), at(40));
 
 	/* Not a leaf: the word is a return address, if an odd one. */
 	cr_assert_eq(kp_fp_step(&kp_arch_riscv64.frame, &regs, 0, read_word, &stack), KP_WALK_ON);
 	cr_assert_eq(regs.pc, at(8));
 	/* ra not known: the same. */
-	regs = (struct kp_regs){ CODE(0), at(2), at(6), 0 };
+	regs = (struct kp_regs){ CODE(0), at(2), at(6), 0, KP_REG_LOST };
 	cr_assert_eq(kp_fp_step(&kp_arch_riscv64.frame, &regs, 1, read_word, &stack), KP_WALK_ON);
 	cr_assert_eq(regs.pc, at(8));
 }

@@ -15,7 +15,8 @@ Test(signals, frame_gives_all_registers_back)
 	static const struct kp_table_rule rule = { .cfa = KP_CFA_SIGNAL };
 
 	for (size_t i = 0; i < ARCHES; i++) {
-		struct kp_regs kept = { TEXT + 5, at(3), 77, 88 }, regs = { TEXT, at(20), 7, 8 };
+		struct kp_regs kept = { TEXT + 5, at(3), 77, 88, 99 },
+			       regs = { TEXT, at(20), 7, 8, 9 };
 		struct stacks stacks;
 
 		stacks_init(&stacks);
@@ -25,6 +26,7 @@ Test(signals, frame_gives_all_registers_back)
 		cr_assert_eq(regs.sp, kept.sp); /* below: it was on another stack */
 		cr_assert_eq(regs.fp, kept.fp);
 		cr_assert_eq(regs.ra, arches[i]->signal.ra_off ? kept.ra : 0);
+		cr_assert_eq(regs.base, arches[i]->signal.base_off ? kept.base : KP_REG_LOST);
 	}
 }
 
@@ -35,7 +37,7 @@ Test(signals, frame_of_no_code_stops)
 	static const uint64_t bad[] = { 0, 4095, UINT64_MAX };
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct kp_regs kept = { bad[i], at(60), 0, 0 }, regs = { TEXT, at(20), 7, 8 };
+		struct kp_regs kept = { bad[i], at(60), 0, 0, 0 }, regs = { TEXT, at(20), 7, 8, 9 };
 		struct stacks stacks;
 
 		stacks_init(&stacks);
@@ -49,19 +51,20 @@ Test(signals, frame_of_no_code_stops)
 #define MACHINE_REGS(mc)                                                                           \
 	{                                                                                          \
 		(uint64_t)(mc)->gregs[REG_RIP], (uint64_t)(mc)->gregs[REG_RSP],                    \
-			(uint64_t)(mc)->gregs[REG_RBP], 0                                          \
+			(uint64_t)(mc)->gregs[REG_RBP], 0, (uint64_t)(mc)->gregs[REG_RBX]          \
 	}
 #elif defined(__aarch64__)
 #define HOST kp_arch_aarch64
 #define MACHINE_REGS(mc)                                                                           \
 	{                                                                                          \
-		(mc)->pc, (mc)->sp, (mc)->regs[29], (mc)->regs[30]                                 \
+		(mc)->pc, (mc)->sp, (mc)->regs[29], (mc)->regs[30], KP_REG_LOST                    \
 	}
 #elif defined(__riscv)
 #define HOST kp_arch_riscv64
 #define MACHINE_REGS(mc)                                                                           \
 	{                                                                                          \
-		(mc)->__gregs[0], (mc)->__gregs[2], (mc)->__gregs[8], (mc)->__gregs[1]             \
+		(mc)->__gregs[0], (mc)->__gregs[2], (mc)->__gregs[8], (mc)->__gregs[1],            \
+			KP_REG_LOST                                                                \
 	}
 #endif
 
@@ -326,7 +329,7 @@ Test(signals, riscv64_interrupted_leaf_is_a_leaf)
 
 	interrupted = fp_chain(&stacks, arch);
 	stacks.stack[13] = interrupted.fp;
-	interrupted = (struct kp_regs){ NO_TABLE, at(10), at(14), CALL(9) };
+	interrupted = (struct kp_regs){ NO_TABLE, at(10), at(14), CALL(9), KP_REG_LOST };
 	regs = in_handler(&stacks, arch, stacks.alt, ALTSTACK, &interrupted);
 	stacks.rules[7].cfa = KP_CFA_SIGNAL;
 	walked = walk(&stacks, arch, KP_UNWIND_AUTO, regs);
@@ -339,7 +342,7 @@ Test(signals, riscv64_interrupted_leaf_is_a_leaf)
 Test(signals, that_go_round_end)
 {
 	for (size_t i = 0; i < ARCHES; i++) {
-		struct kp_regs interrupted = { FUNCTION(0), at(30), NOWHERE, 0 }, regs;
+		struct kp_regs interrupted = { FUNCTION(0), at(30), NOWHERE, 0, KP_REG_LOST }, regs;
 		struct stacks stacks;
 		struct kp_walk walk = {
 			.arch = arches[i],

@@ -106,6 +106,8 @@ static inline void put_signal_frame(const struct kp_arch *arch, uint64_t *frame,
 	frame[arch->signal.fp_off / 8] = regs->fp;
 	if (arch->signal.ra_off)
 		frame[arch->signal.ra_off / 8] = regs->ra;
+	if (arch->signal.base_off)
+		frame[arch->signal.base_off / 8] = regs->base;
 	frame[arch->signal.link_off / 8] = 0;
 }
 
@@ -236,7 +238,9 @@ static inline struct kp_regs three_frames(struct stacks *stacks)
 	stacks->stack[10 + 3] = CALL(1);
 	stacks->stack[14 + 5] = CALL(2);
 	stacks->stack[20 + 1] = CALL(3);
-	return (struct kp_regs){ .pc = FUNCTION(0), .sp = at(10), .fp = NOWHERE };
+	return (struct kp_regs){
+		.pc = FUNCTION(0), .sp = at(10), .fp = NOWHERE, .base = KP_REG_LOST
+	};
 }
 
 /* Functions 0 to 3 keep frame pointers; that of function 4, which called 3, is 0. */

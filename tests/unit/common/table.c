@@ -142,7 +142,7 @@ Test(table, has_no_rule_outside_of_its_pages)
 
 Test(table, gives_the_whole_rule)
 {
-	static const struct kp_table_rule rule = { 1, 2, 3, 4, -5, -6, 7, INT32_MIN };
+	static const struct kp_table_rule rule = { 1, 2, 3, 4, -5, -6, 7, INT32_MIN, -8, 9 };
 	struct plan plan = small_plan();
 	struct kp_table_rule got;
 	struct kp_table table;

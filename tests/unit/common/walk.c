@@ -178,7 +178,7 @@ Test(walk, in_fp_mode_is_the_walk_of_fp_h)
 	for (int round = 0; round < 20000; round++) {
 		const struct kp_arch *arch = arches[round % 3];
 		struct kp_regs regs = { random_value(), random_value(), random_value(),
-					random_value() };
+					random_value(), random_value() };
 		uint64_t pc[PC_MAX];
 		struct stacks stacks;
 		struct walked walked;
@@ -439,6 +439,8 @@ static struct kp_table_rule random_rule(void)
 		.fp_off = (int32_t)(random_word() % 32) * 8 - 128,
 		.ra_off = (int32_t)(random_word() % 32) * 8 - 128,
 		.add = (int32_t)(random_word() % 4) * 8,
+		.base = (uint32_t)(word / 16384 % 6),
+		.base_off = (int32_t)(random_word() % 32) * 8 - 128,
 	};
 }
 
@@ -448,7 +450,7 @@ Test(walk, noise_ends)
 
 	for (int round = 0; round < 30000; round++) {
 		struct kp_regs regs = { random_value(), random_value(), random_value(),
-					random_value() };
+					random_value(), random_value() };
 		enum kp_unwind_mode mode = (enum kp_unwind_mode)(random_word() % 4);
 		struct stacks stacks;
 		struct walked walked;

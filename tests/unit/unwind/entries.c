@@ -330,7 +330,7 @@ Test(entries, that_say_the_same_share_rows_and_rules)
 	framewriter_fde(&w, cie, 0x200, 0x100, NO_BYTES);
 	framewriter_fde(
 		&w, cie, 0x300, 0x100,
-		BYTES(DW_CFA_advance_loc | 1, DW_CFA_offset | 3, 2, DW_CFA_advance_loc | 1));
+		BYTES(DW_CFA_advance_loc | 1, DW_CFA_offset | 12, 2, DW_CFA_advance_loc | 1));
 	framewriter_build(&w, FRAMEWRITER_SECTIONS, &table);
 	cr_assert_eq(table.stats.rows, 3 + 4); /* with the first row of four more pages */
 	cr_assert_eq(table.stats.rules, 3); /* with INVALID, which is always there */

@@ -192,12 +192,33 @@ Test(instructions, say_where_the_return_address_is)
 	CHECK(examples);
 }
 
+Test(instructions, say_where_the_base_register_is)
+{
+#define BASE(kind, off)                                                                            \
+	{                                                                                          \
+		.cfa = KP_CFA_SP, .cfa_off = 8, .ra = KP_REG_CFA, .ra_off = -8, .base = (kind),    \
+		.base_off = (off)                                                                  \
+	}
+	const struct example examples[] = {
+		{ "offset", X86, 0, BYTES(DW_CFA_offset | 3, 2), BASE(KP_REG_CFA, -16) },
+		{ "restore", X86, 0, BYTES(DW_CFA_offset | 3, 2, DW_CFA_restore | 3),
+		  BASE(KP_REG_SAME, 0) },
+		{ "expression", X86, 0, BYTES(DW_CFA_expression, 3, 2, DW_OP_breg6, 0x78),
+		  BASE(KP_REG_FP, -8) },
+		{ "register", X86, 0, BYTES(DW_CFA_register, 3, 12), BASE(KP_REG_UNDEFINED, 0) },
+		{ "none here", ARM, 0, BYTES(DW_CFA_offset | 19, 2), { .cfa = KP_CFA_SP } },
+		{ "none here", RISCV, 0, BYTES(DW_CFA_offset | 9, 2), { .cfa = KP_CFA_SP } },
+	};
+
+	CHECK(examples);
+}
+
 Test(instructions, that_do_not_concern_the_walk_are_passed_over)
 {
 	const struct example examples[] = {
 		{ "other registers", X86, 0,
-		  BYTES(DW_CFA_offset | 3, 4, DW_CFA_expression, 12, 2, DW_OP_breg7, 0,
-			DW_CFA_undefined, 1, DW_CFA_register, 3, 12, DW_CFA_restore | 3,
+		  BYTES(DW_CFA_offset | 13, 4, DW_CFA_expression, 12, 2, DW_OP_breg7, 0,
+			DW_CFA_undefined, 1, DW_CFA_register, 13, 12, DW_CFA_restore | 13,
 			DW_CFA_val_offset, 13, 2),
 		  CALL_FRAME(8) },
 		{ "GNU_args_size", X86, 0, BYTES(DW_CFA_GNU_args_size, 0x80, 1), CALL_FRAME(8) },
