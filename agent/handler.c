@@ -28,6 +28,12 @@ static void count(uint64_t *counter)
 	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
+/* Whether user time has events of its own. */
+static int has_events(void)
+{
+	return __atomic_load_n(&kp_shm.timer_mode, __ATOMIC_RELAXED) == KP_TIMER_SYSCALL;
+}
+
 /*
  * Who sent the signal, by siginfo (sigaction(2), fcntl(2) F_SETSIG). Returns 0 if not we.
  *
@@ -51,11 +57,11 @@ static int identify(const siginfo_t *info, struct kp_tick *ret)
 		/* Where timers are the clock, an event only wakes the handler to look for mail. */
 		ret->source = KP_SOURCE_EVENT;
 		ret->origin = (uint32_t)info->si_fd;
-		return kp_shm.timer_mode == KP_TIMER_SYSCALL;
+		return has_events();
 	case SI_USER:
 		ret->source = KP_SOURCE_EVENT;
 		ret->origin = ORIGIN_UNKNOWN;
-		return !info->si_pid && kp_shm.timer_mode == KP_TIMER_SYSCALL;
+		return !info->si_pid && has_events();
 	default:
 		return 0;
 	}
@@ -146,7 +152,7 @@ uint64_t kp_agent_tick(int sig, struct siginfo *info, void *ucontext)
 		return 0;
 
 	kp_capture_regs(ucontext, &regs);
-	if (kp_shm.timer_mode == KP_TIMER_SYSCALL &&
+	if (has_events() &&
 	    follows_syscall(arch, regs.pc, &reader) != (tick.source == KP_SOURCE_TIMER)) {
 		count(&kp_shm.user_ticks);
 		return 0;

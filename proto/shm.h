@@ -98,7 +98,8 @@ struct kp_shm_head {
 	uint32_t signal; /* the sampling signal */
 	uint32_t depth; /* frames per sample at most, 1..KP_DEPTH_MAX */
 	uint64_t period_ns; /* of the CPU timers */
-	uint32_t timer_mode; /* enum kp_timer_mode */
+	uint32_t
+		timer_mode; /* enum kp_timer_mode; atomic: becomes KP_TIMER_ALL where events fail */
 	uint32_t owner_pid; /* the daemon, in its own pid ns; for messages and cleanup */
 	uint64_t owner_start; /* its start time, field 22 of /proc/PID/stat: tells pids apart */
 	uint64_t base; /* address of the mapping in the target */

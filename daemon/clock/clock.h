@@ -48,6 +48,7 @@ struct kp_clock {
 	uint32_t kernel; /* as in struct kp_raw_clock: 0 user, 1 user and kernel, 2 kernel time */
 	uint32_t armed; /* threads that it runs for, or has run for */
 	uint32_t failed; /* threads that it could not be started for */
+	bool starved; /* of descriptors: some thread's event could not be opened for want of one */
 	bool soon; /* serve() is wanted within a millisecond: a thread is just being born */
 };
 

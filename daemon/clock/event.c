@@ -16,6 +16,7 @@
 #include "daemon/linux/monotonic.h"
 #include "daemon/linux/proc.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
@@ -123,6 +124,7 @@ static int begin_to_count(struct event_clock *c, struct kp_clock_thread *thread,
 	if (thread->fd >= 0)
 		return 0;
 	fd = kp_perf_event_open(c->period.kind, thread->tid, c->period.count);
+	c->base.starved |= fd < 0 && errno == EMFILE;
 	if (fd < 0 || direct_signal(fd, thread->tid, c->signal) != 0)
 		return kp_perf_event_explain(c->period.kind, thread->tid, err);
 	if (!has_agent(c, thread->tid))

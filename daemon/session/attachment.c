@@ -664,6 +664,25 @@ bool kp_attachment_is_in_a_hurry(const struct kp_attachment *a)
 	       ((a->event && a->event->soon) || (a->nudge && a->nudge->soon) || a->look_at_modules);
 }
 
+/*
+ * Without descriptors for events user time would be in no sample. Timers need none, and see both
+ * kinds of time; so those who share the memory all go over to them. What is drained by now still
+ * had an owner.
+ */
+static void leave_events(struct kp_agent_memory *memory)
+{
+	for (size_t i = 0; i < memory->user_count; i++) {
+		struct kp_attachment *a = memory->user[i];
+
+		if (!a->event)
+			continue;
+		a->event->ops->stop(a->event);
+		kp_clock_destroy(a->event);
+		a->event = NULL;
+	}
+	__atomic_store_n(&memory->map.head->timer_mode, KP_TIMER_ALL, __ATOMIC_RELAXED);
+}
+
 int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_err *err)
 {
 	uint64_t now = kp_now_ns();
@@ -681,6 +700,8 @@ int kp_attachment_turn(struct kp_attachment *a, uint64_t elapsed_ns, struct kp_e
 	a->timer->ops->serve(a->timer);
 	if (a->event)
 		a->event->ops->serve(a->event);
+	if (a->event && a->event->starved)
+		leave_events(a->memory);
 	if (a->nudge)
 		a->nudge->ops->serve(a->nudge);
 	end_nudges(a);
