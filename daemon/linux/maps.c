@@ -179,6 +179,7 @@ static bool is_called(int fd, const char *path)
 int kp_map_open_file(pid_t pid, const struct kp_map *map)
 {
 	char path[4096 + 64];
+	struct stat st;
 	int fd;
 
 	if (map->inode == 0)
@@ -201,6 +202,10 @@ int kp_map_open_file(pid_t pid, const struct kp_map *map)
 	fd = open_checked(path, map);
 	if (fd >= 0)
 		return fd;
-	/* The process may be gone. */
-	return open_checked(map->path, map);
+	/* The process may be gone; its root may not have been ours. */
+	fd = open_checked(map->path, map);
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == map->dev)
+		return fd;
+	kp_closep(&fd);
+	return -1;
 }

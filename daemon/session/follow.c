@@ -25,6 +25,7 @@
 #define MS UINT64_C(1000000)
 #define RETRY_NS (1 * MS) /* an image that was not ready to be attached to */
 #define TRIES_MAX 2000
+#define EARLY_NS (20 * MS) /* for so long the kernel samples a new program by itself */
 #define CROWD_RETRY_NS (1000 * MS) /* what stands still may do so for long */
 #define CROWD_TRIES_MAX 5
 #define PROCESSES_MAX 2000
@@ -136,6 +137,18 @@ void kp_follow_image(struct kp_family *family, struct kp_process *process)
 	process->refused_ns = kp_now_ns();
 }
 
+/*
+ * A program that just begins. One that the kernel samples by itself has time: most that are executed
+ * are short, and over before it is worth while to stop them for an agent.
+ */
+static void meet_image(struct kp_family *family, struct kp_process *process, bool sampled)
+{
+	if (sampled && !family->crowd)
+		process->try_again_ns = kp_now_ns() + EARLY_NS;
+	else
+		kp_follow_image(family, process);
+}
+
 /* born: NULL where nobody told of it. */
 static struct kp_process *meet_child(struct kp_family *family, pid_t pid,
 				     const struct kp_task_event *born,
@@ -177,7 +190,8 @@ static void join(struct kp_family *family, const struct kp_process *parent, pid_
 		return;
 	}
 	if (!has_inherited(parent, status)) {
-		kp_follow_image(family, child);
+		child->parent = parent ? parent->pid : 0;
+		meet_image(family, child, born && born->sampled);
 		return;
 	}
 	target = describe_child(parent, pid, status);
@@ -283,7 +297,8 @@ bool kp_follow_exec(struct kp_family *family, struct kp_process *process, uint64
 	if (process->refused && exec && exec->time_ns < process->refused_ns)
 		return true;
 	process->refused = false;
-	kp_follow_image(family, process);
+	process->lender = 0;
+	meet_image(family, process, exec && exec->sampled);
 	return true;
 }
 

@@ -33,7 +33,7 @@ struct kp_task_event {
 	uint64_t ran_ns; /* RAN: time on a CPU */
 	bool since_birth; /* RAN: of its life; else since kp_task_events_add() */
 	char comm[16]; /* EXEC, NAME */
-	bool sampled; /* FORK: from its first instruction on */
+	bool sampled; /* FORK, EXEC: from its first instruction on */
 	/* good until the callback returns */
 	const struct kp_map *map; /* MMAP: what was mapped; NULL: not known */
 	const struct kp_ring_record *sample; /* SAMPLE: a slice, whose origin is the tid */

@@ -187,12 +187,21 @@ static void hear_birth(struct kp_task_samplers *s, struct kp_task_event *event)
 	}
 }
 
+static void hear_exec(struct kp_task_samplers *s, struct kp_task_event *event)
+{
+	event->sampled = find(s, event->tid);
+	if (event->sampled && event->time_ns > s->birth_ns)
+		s->birth_ns = event->time_ns;
+}
+
 void kp_task_samplers_hear(struct kp_task_samplers *s, struct kp_task_event *event)
 {
 	if (!s->source_count)
 		return;
 	if (event->type == KP_TASK_FORK)
 		hear_birth(s, event);
+	if (event->type == KP_TASK_EXEC)
+		hear_exec(s, event);
 	if (event->type == KP_TASK_EXIT)
 		forget(s, event->tid);
 }

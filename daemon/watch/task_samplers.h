@@ -44,7 +44,7 @@ void kp_task_samplers_deinit(struct kp_task_samplers *samplers);
 /* A thread that is to hand it down from now on, if samplers are awake. */
 void kp_task_samplers_add(struct kp_task_samplers *samplers, pid_t tid);
 
-/* An event, before it is handed out: sets `sampled` of a FORK, whose parent hands down from now on. */
+/* An event, before it is handed out: sets `sampled`. The parent of a FORK hands down from now on. */
 void kp_task_samplers_hear(struct kp_task_samplers *samplers, struct kp_task_event *event);
 
 /* Closes all when nothing has been born for a while. */
