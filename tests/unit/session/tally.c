@@ -192,3 +192,42 @@ Test(tally, gives_a_number_that_is_used_again_to_the_first_one)
 	cr_assert_eq(record[0].tally.cpu_ns, 1 * MS);
 	cr_assert_eq(record[1].tally.cpu_ns, 2 * MS);
 }
+
+/* ---- early samples ---- */
+
+Test(tally, early_samples_count_until_a_thread_has_its_own_clock)
+{
+	const struct kp_tally_thread *thread;
+
+	begin(true);
+	cr_assert_eq(kp_tally_meet(&tally, NOBODY, false, &err), 0);
+	cr_assert_not(
+		kp_tally_is_early(&tally, NOBODY)); /* its clocks are started when it is met */
+	kp_tally_begin_early(&tally, NOBODY, true);
+	cr_assert(kp_tally_is_early(&tally, NOBODY));
+	kp_tally_end_early(&tally, NOBODY);
+	cr_assert_not(kp_tally_is_early(&tally, NOBODY));
+	thread = kp_tally_find(&tally, NOBODY);
+	cr_assert_leq(thread->early_until_ns, kp_now_ns());
+	cr_assert(thread->clocked);
+	cr_assert_not(kp_tally_is_early(&tally, NOBODY - 1));
+}
+
+Test(tally, a_thread_with_early_samples_from_its_birth_is_not_missed)
+{
+	const struct kp_raw_tally *t;
+
+	begin(true);
+	cr_assert_eq(kp_tally_meet(&tally, NOBODY, false, &err), 0);
+	kp_tally_begin_early(&tally, NOBODY, true);
+	kp_tally_gone(&tally, NOBODY);
+	cr_assert_null(kp_tally_find(&tally, NOBODY));
+	cr_assert(kp_tally_find_running(&tally, NOBODY)); /* samples may be on their way */
+	tell_ran(NOBODY, 2 * MS);
+	cr_assert_null(kp_tally_find_running(&tally, NOBODY));
+	cr_assert_eq(kp_tally_put_gone(&tally, &err), 0);
+	t = only_record();
+	cr_assert_eq(t->cpu_ns, 2 * MS);
+	cr_assert_eq(t->blind_ns, 0);
+	cr_assert_eq(page.sums.missed, 0);
+}

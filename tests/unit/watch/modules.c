@@ -240,3 +240,34 @@ Test(modules, keep_what_is_made_of_them_when_they_are_new)
 	cr_assert_not(modules.changed);
 	cr_assert_eq(memcmp(kp_modules_find(&modules, (uintptr_t)scan)->mark, "\177ELF", 4), 0);
 }
+
+static struct kp_map heard(uint64_t start, uint64_t end, const char *path)
+{
+	return (struct kp_map){
+		.start = start, .end = end, .inode = 1, .exec = true, .path = path
+	};
+}
+
+Test(modules, that_somebody_tells_of_take_the_place_of_others)
+{
+	struct kp_map high = heard(0x5000, 0x8000, "/no/such/high"),
+		      low = heard(0x1000, 0x2000, "/no/such/low"),
+		      over = heard(0x7000, 0x9000, "/no/such/over");
+	struct kp_raw_module record;
+
+	begin();
+	cr_assert_eq(kp_modules_add(&modules, &high, &err), 0);
+	cr_assert_eq(kp_modules_add(&modules, &low, &err), 0);
+	cr_assert_eq(kp_modules_add(&modules, &low, &err), 0);
+	cr_assert_eq(modules.count, 2);
+	cr_assert_eq(kp_modules_find(&modules, 0x1fff)->start, 0x1000);
+	cr_assert_eq(kp_modules_find(&modules, 0x5000)->start, 0x5000);
+	cr_assert(find((const void *)0x7800, &record));
+	cr_assert(ends_with(record.path, "/high"));
+	cr_assert_eq(kp_modules_add(&modules, &over, &err), 0);
+	cr_assert_eq(modules.count, 2);
+	cr_assert_null(kp_modules_find(&modules, 0x5000)); /* what is left of it nobody knows */
+	cr_assert_eq(kp_modules_find(&modules, 0x8fff)->start, 0x7000);
+	cr_assert(find((const void *)0x7800, &record));
+	cr_assert(ends_with(record.path, "/over"));
+}
