@@ -25,6 +25,7 @@
 #define MS UINT64_C(1000000)
 #define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
 #define CALL_TIMEOUT_MS 2000
+#define FOREVER_MS UINT64_C(31536000000)
 #define ANY_TIMEOUT_MS 1000 /* a parent in vfork() stands still until its child execs */
 #define ANY_NAP_NS 2000000
 
@@ -107,6 +108,26 @@ static int wait_interrupted(struct kp_stop *stop, uint64_t timeout_ms, struct kp
 		if (r < 0)
 			return r;
 	}
+}
+
+/*
+ * The thread did not get on with our registers: it is frozen (cgroup), or waits in the kernel for
+ * what others hold. It must not be let go with them: thawed, it would go on with our call as if it
+ * were its own. So it is stopped again, however long that takes: one that is frozen can be at once.
+ */
+static int regain(struct kp_stop *stop, struct kp_err *err)
+{
+	struct kp_err ignored;
+	int r = ask_to_stop(stop, &ignored);
+
+	if (r == 0)
+		r = wait_interrupted(stop, FOREVER_MS, &ignored);
+	if (r < 0)
+		return gone(stop, err);
+	return kp_fail(err, KP_EBUSY,
+		       "pid %d: thread %d does not get on: is the process frozen or suspended? Try "
+		       "again when it runs",
+		       (int)stop->pid, (int)stop->tid);
 }
 
 /*
@@ -347,6 +368,8 @@ static int to_syscall_stop(struct kp_stop *stop, struct kp_err *err)
 		if (r < 0)
 			return r;
 		r = wait_event(stop, deadline, &status, err);
+		if (r == -KP_EBUSY)
+			return regain(stop, err);
 		if (r < 0)
 			return r;
 		if (WSTOPSIG(status) == SYSCALL_STOP)
@@ -427,12 +450,8 @@ int kp_stop_call(struct kp_stop *stop, uint64_t entry, uint64_t stack_top, struc
 		if (r < 0)
 			return r;
 	}
-	r = interrupt_again(stop, err);
-	if (r < 0)
-		return r;
-	return done ? 0
-		    : kp_fail(err, KP_EBUSY, "pid %d: the agent did not answer within %d ms",
-			      (int)stop->pid, CALL_TIMEOUT_MS);
+	r = regain(stop, err);
+	return done && r == -KP_EBUSY ? 0 : r;
 }
 
 int kp_stop_yield(struct kp_stop *stop, struct kp_err *err)

@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "daemon/attach/cpu.h"
+#include "daemon/linux/freezer.h"
 #include "daemon/linux/maps.h"
 #include "daemon/linux/proc.h"
 #include "proto/shm.h"
@@ -346,6 +347,16 @@ static int describe(pid_t pid, pid_t live, const struct kp_proc_status *status,
 	return kp_proc_start_time(pid, &ret->start_time, err);
 }
 
+/* A thread that cannot run cannot be asked for anything. */
+static int check_running(pid_t pid, struct kp_err *err)
+{
+	if (!kp_is_frozen(pid))
+		return 0;
+	return kp_fail(err, KP_EBUSY,
+		       "pid %d is frozen (its cgroup is, as by `docker pause`): thaw it first",
+		       (int)pid);
+}
+
 int kp_target_check(pid_t pid, int signal, struct kp_target *ret, struct kp_err *err)
 {
 	struct kp_proc_status status;
@@ -361,6 +372,8 @@ int kp_target_check(pid_t pid, int signal, struct kp_target *ret, struct kp_err 
 		r = check_tracer(pid, &status, err);
 	if (r >= 0)
 		r = check_permission(pid, live, &status, err);
+	if (r >= 0)
+		r = check_running(pid, err);
 	if (r >= 0)
 		r = check_elf(pid, live, ret, err);
 	if (r >= 0)

@@ -32,7 +32,7 @@ struct kp_target {
  * Looks at pid. signal: to be used for sampling; 0 chooses (docs/decisions/0003-signal.md).
  * -KP_EGONE no such process; -KP_EREFUSED with the reason and the remedy: not permitted (uid,
  * Yama, container, another tracer), a kernel thread, a 32-bit program, a signal that the target
- * uses itself (unless it is Go's), already profiled.
+ * uses itself (unless it is Go's), already profiled. -KP_EBUSY: it is frozen.
  */
 int kp_target_check(pid_t pid, int signal, struct kp_target *ret, struct kp_err *err);
 
