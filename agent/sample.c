@@ -93,8 +93,6 @@ static void take_walk(struct kp_ring_record *record, void *ucontext, const struc
 	record->depth = (uint16_t)depth;
 	record->walk_end = (uint8_t)end;
 	record->how = how;
-	if (!kp_walk_is_whole(end) && end != KP_WALK_DEPTH)
-		__atomic_fetch_add(&kp_shm.bad_frames, 1, __ATOMIC_RELAXED);
 }
 
 void kp_agent_sample(const struct kp_tick *tick, void *ucontext, const struct kp_regs *regs,

@@ -128,7 +128,6 @@ struct kp_shm_head {
 	uint64_t timer_ticks; /* signals of our timers */
 	uint64_t user_ticks; /* KP_TIMER_SYSCALL: expirations in user mode, left to the event */
 	uint64_t self_disarmed; /* timers deleted because the lease ran out */
-	uint64_t bad_frames; /* walks that ended at an unusable frame pointer */
 
 	_Alignas(64) struct kp_mail mail[KP_MAIL_SLOTS];
 };

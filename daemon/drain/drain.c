@@ -73,10 +73,8 @@ static int write_record(struct kp_drain *drain, const struct kp_ring_record *fro
 	if (r < 0)
 		return r;
 	(*drain->options.left)--;
-	if (sample.source != KP_SOURCE_WAIT) {
+	if (sample.source != KP_SOURCE_WAIT)
 		drain->overruns += sample.overrun;
-		drain->explained_ns += sample.weight_ns;
-	}
 	return kp_raw_put_sample(drain->options.writer, &sample, err);
 }
 

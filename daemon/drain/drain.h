@@ -48,7 +48,6 @@ struct kp_drain {
 	uint64_t over_cap; /* records that were read and not written, because none was left */
 	uint64_t pending_since_ns; /* CLOCK_MONOTONIC; 0: no writer is waited for */
 	uint64_t overruns; /* likewise */
-	uint64_t explained_ns; /* sum of weights, those of waiting left out */
 	struct kp_ring_record *record; /* with room for the ring's words */
 	/* One that was walked here. */
 	uint64_t walked[sizeof(struct kp_ring_record) / 8 + KP_DEPTH_MAX];

@@ -286,6 +286,7 @@ static int begin_stack(struct collector *c, const struct kp_raw_sample *s, uint1
 	if (is_whole(c, s, depth, root, before))
 		return 0;
 	c->profile->truth.truncated++;
+	c->profile->truth.truncated_deep += s->walk_end == KP_WALK_DEPTH;
 	r = kp_locate_truncated(c->profile, &marker, err);
 	if (r < 0)
 		return r;

@@ -173,6 +173,9 @@ static void put_samples(FILE *out, const struct kp_truth *t)
 	}
 	begin(out, "truncated");
 	put_count(out, t->truncated, "stack");
+	if (t->truncated)
+		fprintf(out, ": %" PRIu64 " deeper than a sample holds, %" PRIu64 " at a bad frame",
+			t->truncated_deep, t->truncated - t->truncated_deep);
 	putc('\n', out);
 	begin(out, "frames");
 	fprintf(out, "%" PRIu64 ", %" PRIu64 " without a name (%s %%)\n", t->frames,

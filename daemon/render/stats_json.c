@@ -123,6 +123,8 @@ static void put_samples(struct writer *w)
 	put_number(w, "walked_through_signal", t->walked_signal);
 	put_number(w, "walked_from_copy", t->walked_slice);
 	put_number(w, "truncated", t->truncated);
+	put_number(w, "truncated_deep", t->truncated_deep);
+	put_number(w, "truncated_bad_frame", t->truncated - t->truncated_deep);
 	put_number(w, "frames", t->frames);
 	put_number(w, "unnamed_frames", t->unnamed_frames);
 }
