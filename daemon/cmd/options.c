@@ -7,6 +7,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	OPT_NO_FOLDED = 256,
@@ -23,6 +24,7 @@ enum {
 	OPT_STATS,
 	OPT_JSON,
 	OPT_DIR,
+	OPT_SYMBOLS,
 	OPT_SOCKET,
 	OPT_WINDOW,
 	OPT_KEEP,
@@ -32,6 +34,7 @@ enum {
 	OPT_SESSION,
 };
 
+#define DEBUG_DIR "/usr/lib/debug" /* as without --symbols */
 #define SLICE_BYTES_MIN 1024u
 #define SLICE_BYTES_MAX 65536u
 
@@ -74,6 +77,8 @@ static const struct option_row rows[] = {
 	{ "no-flat", OPT_NO_FLAT, NULL, REPORTS, "do not write the flat report" },
 	{ "threads", 't', NULL, REPORTS, "tell threads apart in folded and flat" },
 	{ "per-process", OPT_PER_PROCESS, NULL, REPORTS, "tell processes of one name apart" },
+	{ "symbols", OPT_SYMBOLS, "DIR", REPORTS & ~KP_COMMAND_ON,
+	  "binaries and debug files of other places; may be repeated" },
 	{ "stats", OPT_STATS, NULL, KP_COMMAND_REPORT, "print how true the profile is instead" },
 	{ "json", OPT_JSON, NULL, KP_COMMAND_REPORT | KP_COMMAND_STATUS,
 	  "as a JSON object (report: with --stats)" },
@@ -242,6 +247,17 @@ static int parse_unwind(const char *text, struct kp_options *o, struct kp_err *e
 		       text, SLICE_BYTES_MIN, SLICE_BYTES_MAX);
 }
 
+static int add_symbols(const char *dir, struct kp_options *o, struct kp_err *err)
+{
+	if (o->symbols_count == KP_SYMBOL_DIRS_MAX)
+		return kp_fail(err, KP_EUSAGE, "--symbols: at most %d", KP_SYMBOL_DIRS_MAX);
+	if (access(dir, R_OK | X_OK) != 0)
+		return kp_fail_errno(err, "--symbols %s", dir);
+	o->symbols[o->symbols_count++] = dir;
+	o->symbols[o->symbols_count] = DEBUG_DIR;
+	return 0;
+}
+
 static int parse_format(const char *text, struct kp_options *o, struct kp_err *err)
 {
 	size_t len = strcspn(text, ":");
@@ -358,6 +374,9 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 		break;
 	case OPT_SESSION:
 		r = parse_count("session", value, 1, UINT64_MAX, &o->session, err);
+		break;
+	case OPT_SYMBOLS:
+		r = add_symbols(value, o, err);
 		break;
 	case OPT_DIR:
 		o->dir = value;

@@ -27,6 +27,7 @@ enum kp_command {
 };
 
 #define KP_OUTPUTS_MAX 16
+#define KP_SYMBOL_DIRS_MAX 16
 
 /* One -f. */
 struct kp_output {
@@ -46,6 +47,9 @@ struct kp_options {
 	enum kp_clock_wish clock;
 	const char *output; /* of the folded format; NULL: not given */
 	const char *dir, *socket; /* NULL: not given */
+	/* --symbols, then where debug files are anyway; NULL-terminated */
+	const char *symbols[KP_SYMBOL_DIRS_MAX + 2];
+	size_t symbols_count; /* of --symbols */
 	bool all, everyone;
 	const char *user; /* NULL: not given */
 	uint64_t session; /* 0: not given */

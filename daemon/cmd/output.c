@@ -127,7 +127,11 @@ int kp_output_write(const struct kp_options *o, const char *program,
 {
 	struct writer w = { .options = o, .program = program, .source = source };
 	struct kp_collect_options options = {
-		.name = source->name, .pins = source->pins, .remark = remark, .ctx = &w
+		.name = source->name,
+		.pins = source->pins,
+		.debug_dirs = o->symbols_count ? o->symbols : NULL,
+		.remark = remark,
+		.ctx = &w,
 	};
 	struct kp_profile *p = NULL;
 	int r = kp_collect(source->raw, source->size, &options, &p, err);

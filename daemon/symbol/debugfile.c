@@ -31,7 +31,7 @@ static size_t dir_len(const char *path)
 }
 
 /* "ab/cdef" + suffix below DIR/.build-id/. */
-static char *build_id_path(const char *dir, const uint8_t *id, size_t len)
+static char *build_id_path(const char *dir, const uint8_t *id, size_t len, const char *suffix)
 {
 	char *path = NULL;
 	size_t size;
@@ -42,7 +42,7 @@ static char *build_id_path(const char *dir, const uint8_t *id, size_t len)
 	fprintf(f, "%s/.build-id/%02x/", dir, id[0]);
 	for (size_t i = 1; i < len; i++)
 		fprintf(f, "%02x", id[i]);
-	fputs(".debug", f);
+	fputs(suffix, f);
 	if (fclose(f) != 0) {
 		free(path);
 		return NULL;
@@ -81,7 +81,7 @@ static int find_by_build_id(const uint8_t *id, size_t len, const char *const *di
 	if (len < 2)
 		return r;
 	for (; *dirs && r == KP_DEBUGFILE_NONE; dirs++) {
-		_cleanup_(kp_freep) char *path = build_id_path(*dirs, id, len);
+		_cleanup_(kp_freep) char *path = build_id_path(*dirs, id, len, ".debug");
 
 		if (!path)
 			return kp_fail_nomem(err);
@@ -180,6 +180,9 @@ static int find_by_link(const struct kp_elf_file *file, const char *const *dirs,
 		if (!dir)
 			return kp_fail_nomem(err);
 		r = try_link(file, join(*dirs, strlen(*dirs), dir, link.name), link.crc, ret, err);
+		if (r == KP_DEBUGFILE_NONE)
+			r = try_link(file, join(*dirs, strlen(*dirs), "/", link.name), link.crc,
+				     ret, err);
 	}
 	return r;
 }
@@ -192,6 +195,34 @@ int kp_debugfile_find(const struct kp_elf_file *file, const char *const *dirs,
 	if (file->build_id)
 		r = find_by_build_id(file->build_id, file->build_id_len, dirs, ret, err);
 	return r == KP_DEBUGFILE_NONE ? find_by_link(file, dirs, ret, err) : r;
+}
+
+/* Takes path over. */
+static int try_module(char *path, const uint8_t *id, size_t id_len, struct kp_elf_file **ret,
+		      struct kp_err *err)
+{
+	_cleanup_(kp_freep) char *owner = path;
+
+	return owner ? try(owner, id, id_len, ret, err) : kp_fail_nomem(err);
+}
+
+int kp_debugfile_find_module(const char *path, const uint8_t *id, size_t id_len,
+			     const char *const *dirs, struct kp_elf_file **ret, struct kp_err *err)
+{
+	const char *name = path + dir_len(path);
+	int r = KP_DEBUGFILE_NONE;
+
+	for (; id_len >= 2 && *dirs && r == KP_DEBUGFILE_NONE; dirs++) {
+		size_t len = strlen(*dirs);
+
+		if (path[0] == '/')
+			r = try_module(join(*dirs, len, path, ""), id, id_len, ret, err);
+		if (r == KP_DEBUGFILE_NONE)
+			r = try_module(join(*dirs, len, "/", name), id, id_len, ret, err);
+		if (r == KP_DEBUGFILE_NONE)
+			r = try_module(build_id_path(*dirs, id, id_len, ""), id, id_len, ret, err);
+	}
+	return r;
 }
 
 int kp_debugfile_find_alt(const struct kp_elf_file *file, const char *const *dirs, bool *ret_wanted,

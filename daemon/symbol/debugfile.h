@@ -12,13 +12,21 @@
 
 /*
  * The separate debug file of file, in this order: DIR/.build-id/ab/cdef.debug for each DIR of
- * dirs (NULL-terminated); the name in .gnu_debuglink beside the file, in .debug/ there, and in
- * DIR + the file's directory. By build id the id must be the same; by name the CRC must, and the
+ * dirs (NULL-terminated); the name in .gnu_debuglink beside the file, in .debug/ there, in DIR + the
+ * file's directory, and in DIR itself. By build id the id must be the same; by name the CRC must, and the
  * build id if both have one. KP_DEBUGFILE_NONE: err says why if one was found and turned down,
  * else err is left alone.
  */
 int kp_debugfile_find(const struct kp_elf_file *file, const char *const *dirs,
 		      struct kp_elf_file **ret, struct kp_err *err);
+
+/*
+ * The module itself, where its own place has not got it: DIR + path, the name of path in DIR, and
+ * DIR/.build-id/ab/cdef, for each DIR of dirs. Its build id must be id. KP_DEBUGFILE_NONE: there is
+ * none.
+ */
+int kp_debugfile_find_module(const char *path, const uint8_t *id, size_t id_len,
+			     const char *const *dirs, struct kp_elf_file **ret, struct kp_err *err);
 
 /*
  * The file that .gnu_debugaltlink of file names (what dwz moved out of several files).

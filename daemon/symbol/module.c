@@ -148,6 +148,23 @@ static int open_file(struct kp_module *m, struct kp_err *err)
 	return 0;
 }
 
+/* Elsewhere, where that is wanted. */
+static int open_from_dirs(struct kp_module *m, const char *const *dirs, struct kp_err *err)
+{
+	const struct kp_module_file *known = &m->known;
+	struct kp_elf_file *file;
+	struct kp_err why = { 0 };
+	int r = kp_debugfile_find_module(known->path, known->build_id, known->build_id_len, dirs,
+					 &file, &why);
+
+	if (r < 0)
+		return kp_fail_nomem(err);
+	if (r == 0 && judge(m, file))
+		m->note[0] =
+			'\0'; /* what was wrong with the one at its own place does not matter */
+	return 0;
+}
+
 static bool has_section(const struct kp_elf_file *file, const char *name, bool with_data)
 {
 	GElf_Shdr shdr;
@@ -244,8 +261,10 @@ int kp_module_open(struct kp_module *m, const char *const *debug_dirs, struct kp
 	if (r < 0)
 		return r;
 	m->open = true;
-	if (!m->file)
-		return 0;
+	if (!m->file && !m->known.image)
+		r = open_from_dirs(m, debug_dirs, err);
+	if (r < 0 || !m->file)
+		return r;
 	if (!has_debug_info(m->file) && !m->known.image) {
 		r = kp_debugfile_find(m->file, debug_dirs, &m->debug, &why);
 		if (r < 0)

@@ -96,6 +96,15 @@ binary)
 	has_not out fifty
 	has out '^program;.*\[program\+0x[0-9a-f]+\] [0-9]+$'
 	has err.log 'unnamed frames [1-9]'
+	# Nor do those of another directory, unless they are the one that ran.
+	mkdir here there
+	cp "$VICTIMS/shares-O0-fp-static" here/program
+	report 0 prof.kitprof -q -f folded:- --symbols here
+	has_not out fifty
+	cp "$VICTIMS/shares" there/program
+	report 0 prof.kitprof -q -f folded:- --symbols here --symbols there
+	cmp out prof.folded || fail "with the program elsewhere the report is another one"
+	report 2 prof.kitprof --symbols nowhere
 	cp "$VICTIMS/shares" program
 	report 0 prof.kitprof -q -f folded:-
 	cmp out prof.folded || fail "with the program back the report is another one"

@@ -75,6 +75,53 @@ static bool finds_debug_file(const struct place *p)
 	return found;
 }
 
+/* The module is at no place that it was at; its build id is known. */
+static uint32_t frames_from_elsewhere(const struct place *p, const uint8_t *id)
+{
+	struct kp_module_file file = {
+		.path = "/no/such/lib.so", .fd = -1, .build_id = id, .build_id_len = 20
+	};
+	struct question q;
+	struct kp_frames frames = ask(p, &file, &q);
+	uint32_t count = frames.count;
+
+	cr_assert_eq(count == 0, kp_symbolizer_note(q.symbolizer, q.module) != NULL);
+	question_close(&q);
+	return count;
+}
+
+Test(debugfile, takes_the_module_itself_from_elsewhere)
+{
+	static const char *const name[] = {
+		"debug/no/such/lib.so",
+		"debug/lib.so",
+		"debug/.build-id/6b/700102030405060708090a0b0c0d0e0f101112",
+	};
+	uint8_t other[20];
+
+	memcpy(other, build_id, sizeof(other));
+	other[19]++;
+	for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
+		struct place p = place_open();
+
+		cr_assert_eq(frames_from_elsewhere(&p, build_id), 0);
+		put(&p, &p.full, name[i]);
+		cr_assert_eq(frames_from_elsewhere(&p, build_id), 3, "%s", name[i]);
+		cr_assert_eq(frames_from_elsewhere(&p, other), 0, "another build: %s", name[i]);
+		fixture_remove_tree(p.dir);
+	}
+}
+
+Test(debugfile, takes_a_stripped_module_and_its_debug_file_from_one_directory)
+{
+	struct place p = place_open();
+
+	put(&p, &p.stripped, "debug/lib.so");
+	put(&p, &p.debug, "debug/" DEBUG_NAME);
+	cr_assert_eq(frames_from_elsewhere(&p, build_id), 3);
+	fixture_remove_tree(p.dir);
+}
+
 Test(debugfile, is_found_by_build_id)
 {
 	struct place p = place_open();
