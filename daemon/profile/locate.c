@@ -98,8 +98,9 @@ static int name_site(struct kp_profile *p, const struct kp_replay *replay,
 
 /* ---- lines ---- */
 
-static int line_of_frame(struct kp_profile *p, const struct kp_frame *frame, struct kp_line *ret,
-			 struct kp_err *err)
+/* mapping: where it lies. Two modules may each have a function of that name. */
+static int line_of_frame(struct kp_profile *p, const struct kp_frame *frame, uint32_t mapping,
+			 struct kp_line *ret, struct kp_err *err)
 {
 	const char *system_name = frame->system_name ? frame->system_name : frame->name;
 	struct kp_function f = { .start_line = frame->start_line };
@@ -115,6 +116,8 @@ static int line_of_frame(struct kp_profile *p, const struct kp_frame *frame, str
 		r = kp_profile_string(p, frame->file, strlen(frame->file), &f.file, err);
 		if (r < 0)
 			return r;
+	} else {
+		f.module = p->mappings[mapping].filename;
 	}
 	ret->line = frame->line;
 	return kp_profile_function(p, &f, &ret->function, err);
@@ -130,7 +133,7 @@ static int locate_named(struct kp_profile *p, const struct kp_site *site, uint32
 	if (!line)
 		return kp_fail_nomem(err);
 	for (uint32_t i = 0; i < frames->count; i++) {
-		r = line_of_frame(p, &frames->frame[i], &line[i], err);
+		r = line_of_frame(p, &frames->frame[i], mapping, &line[i], err);
 		if (r < 0)
 			return r;
 	}

@@ -149,6 +149,7 @@ static uint64_t hash_function(const struct kp_function *f)
 	uint64_t hash = kp_hash_word(f->name, f->system_name);
 
 	hash = kp_hash_word(hash, (uint64_t)f->file << 32 | f->start_line);
+	hash = kp_hash_word(hash, f->module);
 	return kp_hash_word(hash, (uint64_t)f->unnamed << 1 | f->marker);
 }
 
@@ -158,7 +159,8 @@ static bool same_function(const void *ctx, uint32_t id, const void *key)
 	const struct kp_function *a = &p->functions[id], *b = key;
 
 	return a->name == b->name && a->system_name == b->system_name && a->file == b->file &&
-	       a->start_line == b->start_line && a->unnamed == b->unnamed && a->marker == b->marker;
+	       a->start_line == b->start_line && a->module == b->module &&
+	       a->unnamed == b->unnamed && a->marker == b->marker;
 }
 
 int kp_profile_function(struct kp_profile *p, const struct kp_function *f, uint32_t *ret,

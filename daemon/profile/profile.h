@@ -25,6 +25,7 @@ struct kp_function {
 	uint32_t system_name; /* string */
 	uint32_t file; /* string, 0 unknown */
 	uint32_t start_line; /* 0 unknown */
+	uint32_t module; /* string: whose it is, where no file tells it from others; else 0 */
 	bool unnamed; /* the name was made up from the address */
 	bool marker; /* not code at all: "[truncated]" */
 };

@@ -50,12 +50,12 @@ static void module(uint32_t pid, uint64_t start, uint64_t end, const char *path)
 	cr_assert_eq(kp_raw_put_module(&raw->writer, &r, &err), 0);
 }
 
-static void image(void)
+static void image_of(const char *path)
 {
 	static const char *const name[FUNCTIONS] = { "_start", "main", "work", "leaf" };
 	static uint8_t bytes[4096];
 	struct tiny_symbol symbol[FUNCTIONS];
-	struct kp_raw_image r = { kp_raw_string("/no/app"), { (const char *)bytes, 0 } };
+	struct kp_raw_image r = { kp_raw_string(path), { (const char *)bytes, 0 } };
 
 	for (uint32_t i = 0; i < FUNCTIONS; i++)
 		symbol[i] = (struct tiny_symbol){ name[i], TINY_TEXT_OFFSET + 0x10 * i, 0x10 };
@@ -70,7 +70,7 @@ static void begin(void)
 	raw = raw_memory_create();
 	process(1, "app", "/no/app");
 	thread(1, 1, "app");
-	image();
+	image_of("/no/app");
 	module(1, LIB, LIB + 0x10000, "/no/lib.so");
 	module(1, APP, APP + 0x1000, "/no/app");
 }
@@ -206,6 +206,27 @@ Test(collect, shows_code_without_names)
 	cr_assert_eq(p->truth.truncated, 5);
 	cr_assert_not_null(strstr(remarks, "/no/lib.so"));
 	cr_assert_null(strstr(remarks, "anon"));
+	finish(p);
+}
+
+Test(collect, tells_functions_of_one_name_in_two_modules_apart)
+{
+	const uint64_t twin = LIB + 0x100000;
+	struct kp_profile *p;
+	uint32_t named_main = 0;
+
+	begin();
+	image_of("/no/twin");
+	module(1, twin, twin + 0x1000, "/no/twin");
+	sample(1, 1, KP_WALK_ROOT, PCS(code(MAIN, 2), code(START, 4)));
+	sample(1, 1, KP_WALK_ROOT, PCS(code(MAIN, 5), code(START, 4)));
+	sample(1, 1, KP_WALK_ROOT, PCS(code(MAIN, 2) - APP + twin, code(START, 4)));
+	end(3);
+	p = collect();
+	for (uint32_t i = 0; i < p->function_count; i++)
+		named_main += strcmp(p->strings[p->functions[i].name], "main") == 0;
+	cr_assert_eq(named_main, 2);
+	cr_assert_str_eq(path(p, 2), "_start;main");
 	finish(p);
 }
 
