@@ -21,8 +21,6 @@
 /* origin of a sample whose siginfo was lost; no fd and no tid has this number. */
 #define ORIGIN_UNKNOWN UINT32_MAX
 
-#define HANDLER_LAST_SPECIAL 1 /* SIG_DFL is 0, SIG_IGN 1 */
-
 static void count(uint64_t *counter)
 {
 	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
@@ -125,7 +123,7 @@ static uint64_t pass_on(const siginfo_t *info, void *ucontext)
 	uint64_t handler = kp_shm.saved.handler;
 
 	/* An event that only wakes the handler is ours all the same. */
-	if (info->si_code == POLL_IN || handler <= HANDLER_LAST_SPECIAL)
+	if (info->si_code == POLL_IN || !kp_sigaction_has_handler(&kp_shm.saved))
 		return 0;
 	kp_capture_return_through(ucontext, kp_shm.saved.restorer);
 	return handler;

@@ -51,6 +51,12 @@ struct kp_sigaction {
 	uint64_t mask;
 };
 
+/* Neither default (0) nor ignored (1): somebody's function. */
+static inline int kp_sigaction_has_handler(const struct kp_sigaction *action)
+{
+	return action->handler > 1;
+}
+
 /* Which timer expirations become samples. */
 enum kp_timer_mode {
 	KP_TIMER_ALL = 0, /* each: the timer is the only clock */

@@ -21,28 +21,25 @@ struct action_job {
 	enum kp_action held;
 };
 
+#define KERNEL_SIGSET_BYTES 8
+
 /* The kernel leaves these two out of every mask. */
 #define NEVER_MASKED (UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1))
 
 bool kp_action_is_sharable(const struct kp_sigaction *action)
 {
-	return action->handler > (uint64_t)(uintptr_t)SIG_IGN && action->flags & SA_SIGINFO &&
+	return kp_sigaction_has_handler(action) && action->flags & SA_SIGINFO &&
 	       action->flags & SA_ONSTACK && !(action->flags & SA_RESETHAND) &&
 	       (action->mask | NEVER_MASKED) == UINT64_MAX;
 }
 
-/* Addresses in the target, of the kernel's struct sigaction; 0: none. */
-static int remote_action(struct kp_stop *stop, int signal, uint64_t new_action, uint64_t old_action,
-			 struct kp_err *err)
+int kp_action_set(struct kp_stop *stop, int signal, uint64_t new_action, uint64_t old_action,
+		  struct kp_err *err)
 {
-	uint64_t args[6] = { (uint64_t)signal, new_action, old_action, 8 };
-	int64_t result = 0;
-	int r = kp_stop_syscall(stop, SYS_rt_sigaction, args, &result, err);
+	uint64_t args[6] = { (uint64_t)signal, new_action, old_action, KERNEL_SIGSET_BYTES };
+	int64_t ignored;
 
-	if (r == 0 && result < 0)
-		r = kp_fail(err, KP_ESYSTEM, "pid %d: rt_sigaction in the target failed: %s",
-			    (int)stop->pid, strerror((int)-result));
-	return r;
+	return kp_inject_call(stop, "rt_sigaction", SYS_rt_sigaction, args, &ignored, err);
 }
 
 /* The kernel writes the action into the agent's stack area, which is not in use. */
@@ -52,7 +49,7 @@ static int look(struct kp_stop *stop, struct action_job *job, struct kp_err *err
 	uint64_t scratch = map->base + KP_SHM_STACK_OFFSET;
 	uint64_t ours = map->base + KP_SHM_HEAD_OFFSET + offsetof(struct kp_shm_head, ours);
 	struct kp_sigaction now;
-	int r = remote_action(stop, job->signal, 0, scratch, err);
+	int r = kp_action_set(stop, job->signal, 0, scratch, err);
 
 	if (r < 0)
 		return r;
@@ -68,7 +65,7 @@ static int look(struct kp_stop *stop, struct action_job *job, struct kp_err *err
 	/* Before ours is the action again: it may run at once. */
 	map->head->saved = now;
 	job->held = KP_ACTION_SHARED;
-	return remote_action(stop, job->signal, ours, 0, err);
+	return kp_action_set(stop, job->signal, ours, 0, err);
 }
 
 static int action_helper(void *memory, int *ret_fd, struct kp_err *err)

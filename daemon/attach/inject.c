@@ -24,18 +24,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#define KERNEL_SIGSET_BYTES 8
 #define RESTORER 0x04000000u /* SA_RESTORER of asm/signal.h */
-
-static int set_action(struct kp_stop *stop, const struct kp_inject_job *job, uint64_t new_action,
-		      uint64_t old_action, struct kp_err *err)
-{
-	uint64_t args[6] = { (uint64_t)job->plan.signal, new_action, old_action,
-			     KERNEL_SIGSET_BYTES };
-	int64_t ignored;
-
-	return kp_inject_call(stop, "rt_sigaction", SYS_rt_sigaction, args, &ignored, err);
-}
 
 /* The signal's action; a handler that ours cannot stand in front of is given back. */
 static int take_signal(struct kp_stop *stop, const struct kp_inject_job *job,
@@ -43,15 +32,16 @@ static int take_signal(struct kp_stop *stop, const struct kp_inject_job *job,
 {
 	uint64_t head = job->base + KP_SHM_HEAD_OFFSET;
 	uint64_t saved = head + offsetof(struct kp_shm_head, saved);
-	int r = set_action(stop, job, head + offsetof(struct kp_shm_head, ours), saved, err);
+	int r = kp_action_set(stop, job->plan.signal, head + offsetof(struct kp_shm_head, ours),
+			      saved, err);
 
 	if (r < 0)
 		return r;
-	if (map->head->saved.handler <= (uint64_t)(uintptr_t)SIG_IGN)
+	if (!kp_sigaction_has_handler(&map->head->saved))
 		return 0;
 	if (job->target.shares_signal && kp_action_is_sharable(&map->head->saved))
 		return 0;
-	r = set_action(stop, job, saved, 0, err);
+	r = kp_action_set(stop, job->plan.signal, saved, 0, err);
 	if (r < 0)
 		return r;
 	return kp_fail(err, KP_EREFUSED, "pid %d handles %s itself", (int)stop->pid,

@@ -46,6 +46,13 @@ int kp_inject_call(struct kp_stop *stop, const char *what, long nr, const uint64
 		   int64_t *ret, struct kp_err *err);
 
 /*
+ * rt_sigaction in the target. Addresses there, of the kernel's struct sigaction (struct kp_sigaction
+ * of proto/shm.h): of the new one, and of where the one before it goes; 0: none.
+ */
+int kp_action_set(struct kp_stop *stop, int signal, uint64_t new_action, uint64_t old_action,
+		  struct kp_err *err);
+
+/*
  * The shared memory, made and filled in, and mapped here as well. If the target has no room for the
  * tables it gets less of it, or none. *ret_fd: the memfd. Undone on failure.
  */

@@ -23,7 +23,6 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#define KERNEL_SIGSET_BYTES 8
 #define PROOF_TRIES 200 /* of 5 ms */
 #define LEAVE_TRIES 100 /* of 0.3 ms */
 #define TIMER_ROUNDS 8
@@ -104,19 +103,6 @@ static int delete_timers(struct kp_stop *stop, struct kp_shm_map *map, pid_t ns_
 	return kp_fail(err, KP_EBUSY, "pid %d: timers of ours keep coming back", (int)stop->pid);
 }
 
-static int remote_sigaction(struct kp_stop *stop, int signal, uint64_t new_action,
-			    uint64_t old_action, struct kp_err *err)
-{
-	uint64_t args[6] = { (uint64_t)signal, new_action, old_action, KERNEL_SIGSET_BYTES };
-	int64_t result;
-	int r = kp_stop_syscall(stop, SYS_rt_sigaction, args, &result, err);
-
-	if (r == 0 && result < 0)
-		r = kp_fail(err, KP_ESYSTEM, "pid %d: rt_sigaction in the target failed: %s",
-			    (int)stop->pid, strerror((int)-result));
-	return r;
-}
-
 /* The two actions stand in our own mapping, where the agent's stack is not in use. */
 static int restore_action(struct kp_stop *stop, uint64_t base, int signal, struct kp_err *err)
 {
@@ -127,14 +113,14 @@ static int restore_action(struct kp_stop *stop, uint64_t base, int signal, struc
 	int r = target_io(stop, scratch, &ignore, sizeof(ignore), true, err);
 
 	if (r == 0)
-		r = remote_sigaction(stop, signal, scratch, current_at, err);
+		r = kp_action_set(stop, signal, scratch, current_at, err);
 	if (r == 0)
 		r = target_io(stop, current_at, &current, sizeof(current), false, err);
 	if (r < 0)
 		return r;
 	if (current.handler - base < KP_SHM_CODE_BYTES) /* ours, as it should be */
 		back = base + KP_SHM_HEAD_OFFSET + offsetof(struct kp_shm_head, saved);
-	return remote_sigaction(stop, signal, back, 0, err);
+	return kp_action_set(stop, signal, back, 0, err);
 }
 
 int kp_disarm(struct kp_stop *stop, struct kp_shm_map *map, pid_t ns_pid, uint64_t base, int signal,

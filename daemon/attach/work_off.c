@@ -3,6 +3,7 @@
 
 #include "daemon/attach/agent_call.h"
 #include "daemon/attach/helper.h"
+#include "daemon/attach/inject_steps.h"
 #include "daemon/attach/stop.h"
 
 #include <signal.h>
@@ -15,20 +16,6 @@ struct work_off_job {
 	int flush;
 	uint64_t stopped_ns;
 };
-
-/* A new action for a signal, the one before it into our memory in the target. */
-static int set_action(struct kp_stop *stop, int signal, uint64_t action, uint64_t before,
-		      struct kp_err *err)
-{
-	uint64_t args[6] = { (uint64_t)signal, action, before, 8 };
-	int64_t result = 0;
-	int r = kp_stop_syscall(stop, SYS_rt_sigaction, args, &result, err);
-
-	if (r == 0 && result < 0)
-		r = kp_fail(err, KP_ESYSTEM, "pid %d: rt_sigaction in the target failed: %s",
-			    (int)stop->pid, strerror((int)-result));
-	return r;
-}
 
 /*
  * The kernel drops what is pending of a signal when its action becomes to ignore it. The action that
@@ -43,8 +30,8 @@ static int flush(struct kp_stop *stop, const struct work_off_job *job, struct kp
 	int r;
 
 	memcpy(job->map->data + KP_SHM_STACK_OFFSET, &ignore, sizeof(ignore));
-	r = set_action(stop, job->flush, scratch, before, err);
-	return r < 0 ? r : set_action(stop, job->flush, before, 0, err);
+	r = kp_action_set(stop, job->flush, scratch, before, err);
+	return r < 0 ? r : kp_action_set(stop, job->flush, before, 0, err);
 }
 
 static int work_off_helper(void *memory, int *ret_fd, struct kp_err *err)

@@ -14,7 +14,6 @@
 
 #define MS UINT64_C(1000000)
 #define ACTION_CHECK_NS (100 * MS) /* whether the handler is still there */
-#define HANDLER_LAST_SPECIAL 1 /* SIG_DFL is 0, SIG_IGN 1 */
 #define SHARE_CHECK_NS (5 * MS) /* whether a program has installed its handler by now */
 #define SHARE_TIME_NS (500 * MS) /* after that it is noticed by silence */
 #define YOUNG_NS (30 * MS)
@@ -96,7 +95,7 @@ static void share_action(struct kp_family *family, struct kp_process *process, u
 	const struct kp_attachment *a = &process->attachment;
 	uint64_t now = kp_now_ns();
 
-	if (!a->target.shares_signal || a->memory->map.head->saved.handler > HANDLER_LAST_SPECIAL ||
+	if (!a->target.shares_signal || kp_sigaction_has_handler(&a->memory->map.head->saved) ||
 	    now - process->share_check_ns < SHARE_CHECK_NS || now - a->attached_ns > SHARE_TIME_NS)
 		return;
 	process->share_check_ns = now;
