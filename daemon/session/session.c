@@ -26,7 +26,7 @@
 #define TURN_NS (10 * MS)
 #define YOUNG_TURN_NS (MS / 2) /* less than the first period of a new thread, at 999 Hz */
 #define YOUNG_NS (30 * MS)
-#define EARLY_MIN_NS (MS / 2) /* period of early samples at least */
+#define EARLY_MIN_NS (MS / 4) /* period of early samples at least */
 #define EARLY_MAX_NS (2 * MS) /* at most: with longer ones short lives are in none */
 
 struct session {
@@ -248,13 +248,14 @@ static uint32_t cells_of_many(uint64_t rate_mhz)
 }
 
 /*
- * What is born is sampled by the kernel from its first instruction on. It goes on doing so, which
- * nobody can stop from outside; so only where samples are close anyway.
+ * What is born is sampled by the kernel from its first instruction on, twice as often as by its own
+ * clock: its life may be short. Only where samples are close anyway.
  */
 static void sample_early(struct session *s)
 {
 	const struct kp_clock_plan *clocks = &s->plan.clocks;
-	uint64_t period_ns = clocks->event.ns > EARLY_MIN_NS ? clocks->event.ns : EARLY_MIN_NS;
+	uint64_t half_ns = clocks->event.ns / 2;
+	uint64_t period_ns = half_ns > EARLY_MIN_NS ? half_ns : EARLY_MIN_NS;
 
 	if (!s->events || !clocks->has_event || clocks->event.ns > EARLY_MAX_NS)
 		return;

@@ -157,7 +157,7 @@ static int add_image(struct kp_modules *modules, const struct kp_map *map, const
 							     .build_id_len = len });
 	record.bytes = (struct kp_raw_string){ image, (uint32_t)size };
 	r = put_module(modules, map, build_id, len, err);
-	return r < 0 ? r : kp_raw_put_image(modules->writer, &record, err);
+	return r < 0 || modules->told ? r : kp_raw_put_image(modules->writer, &record, err);
 }
 
 static int add(struct kp_modules *modules, const struct kp_map *map, const void **ret_mark,
@@ -249,6 +249,7 @@ int kp_modules_add(struct kp_modules *modules, const struct kp_map *map, struct 
 	int r;
 
 	modules->live = modules->pid;
+	modules->told = true;
 	if (is_known(modules, &added))
 		return 0;
 	r = add(modules, map, &added.mark, err);

@@ -44,6 +44,7 @@ struct kp_modules {
 	uint64_t skip_base, skip_end; /* the agent's own mapping: not the target's */
 	kp_module_found_fn found; /* NULL: nobody wants to know */
 	void *found_ctx;
+	bool told; /* they are not looked at: kp_modules_add() */
 	bool changed; /* set when the list is not what it was; whoever uses it takes it back */
 };
 
@@ -59,7 +60,8 @@ int kp_modules_scan(struct kp_modules *modules, size_t *ret_new, struct kp_err *
 
 /*
  * One that somebody has told of: it takes the place of what was there, and a MODULE record is
- * written. For a process that is not scanned; it may be gone.
+ * written, but no IMAGE: the vdso of those that are scanned is the same. For a process that is not
+ * scanned; it may be gone.
  */
 int kp_modules_add(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err);
 

@@ -355,6 +355,6 @@ int kp_task_events_read(struct kp_task_events *events, kp_task_event_fn fn, void
 		release(events);
 	}
 	sweep(events);
-	kp_task_samplers_rest(&events->samplers, kp_now_ns());
+	kp_task_samplers_turn(&events->samplers, kp_now_ns());
 	return r;
 }

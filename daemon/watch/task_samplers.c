@@ -10,7 +10,10 @@
 #include <unistd.h>
 
 #define CPUS_MAX 16 /* each birth costs the target as many events */
-#define AWAKE_NS UINT64_C(300000000) /* after a birth */
+#define MS UINT64_C(1000000)
+#define AWAKE_NS (300 * MS) /* after a birth; and so long whoever gave it is taken to go on so */
+#define YOUNG_NS (50 * MS) /* more than it takes until others sample it */
+#define RENEW_NS (100 * MS)
 
 /* ---- buffers ---- */
 
@@ -62,7 +65,7 @@ bool kp_task_samplers_init(struct kp_task_samplers *s, int epoll,
 	    !open_sources(s, epoll, shared, &without))
 		return false;
 	s->awake = true;
-	s->birth_ns = kp_now_ns();
+	s->birth_ns = s->made_ns = kp_now_ns();
 	return true;
 }
 
@@ -101,7 +104,7 @@ static struct kp_task_sampled *find(const struct kp_task_samplers *s, pid_t tid)
 	return NULL;
 }
 
-static bool note(struct kp_task_samplers *s, pid_t tid, uint64_t since_ns)
+static bool note(struct kp_task_samplers *s, const struct kp_task_sampled *sampled)
 {
 	if (s->count == s->room) {
 		size_t room = s->room ? s->room * 2 : 32;
@@ -112,7 +115,7 @@ static bool note(struct kp_task_samplers *s, pid_t tid, uint64_t since_ns)
 		s->sampled = grown;
 		s->room = room;
 	}
-	s->sampled[s->count++] = (struct kp_task_sampled){ tid, since_ns };
+	s->sampled[s->count++] = *sampled;
 	return true;
 }
 
@@ -162,17 +165,20 @@ static bool open_events(struct kp_task_samplers *s, pid_t tid)
 
 void kp_task_samplers_add(struct kp_task_samplers *s, pid_t tid)
 {
-	if (!s->awake || find(s, tid) || !reserve_fds(s))
+	struct kp_task_sampled sampled = { .tid = tid };
+
+	if (!s->awake || find(s, tid) || !reserve_fds(s) || !open_events(s, tid))
 		return;
-	if (open_events(s, tid))
-		note(s, tid, kp_now_ns());
+	sampled.since_ns = sampled.begun_ns = kp_now_ns();
+	note(s, &sampled);
 }
 
 /* ---- what becomes of them ---- */
 
 static void hear_birth(struct kp_task_samplers *s, struct kp_task_event *event)
 {
-	const struct kp_task_sampled *parent = find(s, event->parent_tid);
+	struct kp_task_sampled *parent = find(s, event->parent_tid);
+	struct kp_task_sampled child = { event->tid, event->time_ns, event->time_ns, 0 };
 	bool inherits = event->pid == event->parent_pid || !s->threads_only;
 
 	s->awake = true;
@@ -182,15 +188,22 @@ static void hear_birth(struct kp_task_samplers *s, struct kp_task_event *event)
 		kp_task_samplers_add(s, event->parent_tid);
 		if (inherits)
 			kp_task_samplers_add(s, event->tid);
-	} else if (inherits && event->time_ns > parent->since_ns) {
-		event->sampled = note(s, event->tid, event->time_ns);
+	} else {
+		parent->bore_ns = event->time_ns;
+		if (inherits && event->time_ns > parent->since_ns)
+			event->sampled = note(s, &child);
 	}
 }
 
 static void hear_exec(struct kp_task_samplers *s, struct kp_task_event *event)
 {
-	event->sampled = find(s, event->tid);
-	if (event->sampled && event->time_ns > s->birth_ns)
+	struct kp_task_sampled *sampled = find(s, event->tid);
+
+	event->sampled = sampled;
+	if (!sampled)
+		return;
+	sampled->begun_ns = event->time_ns;
+	if (event->time_ns > s->birth_ns)
 		s->birth_ns = event->time_ns;
 }
 
@@ -206,10 +219,42 @@ void kp_task_samplers_hear(struct kp_task_samplers *s, struct kp_task_event *eve
 		forget(s, event->tid);
 }
 
-void kp_task_samplers_rest(struct kp_task_samplers *s, uint64_t now_ns)
+/* Times of events may be later than what the clock said before. */
+static bool is_within(uint64_t time_ns, uint64_t span_ns, uint64_t now_ns)
 {
-	if (!s->awake || now_ns < s->birth_ns + AWAKE_NS)
+	return time_ns && now_ns < time_ns + span_ns;
+}
+
+/* What is old and childless is sampled no more. */
+static void renew(struct kp_task_samplers *s, uint64_t now_ns)
+{
+	struct kp_task_samplers old = *s;
+
+	s->fd = NULL;
+	s->fd_count = s->fd_room = 0;
+	s->count = 0; /* entries are kept in place, or passed over */
+	for (size_t i = 0; i < old.count; i++) {
+		struct kp_task_sampled sampled = old.sampled[i];
+
+		if ((is_within(sampled.begun_ns, YOUNG_NS, now_ns) ||
+		     is_within(sampled.bore_ns, AWAKE_NS, now_ns)) &&
+		    reserve_fds(s) && open_events(s, sampled.tid))
+			s->sampled[s->count++] = sampled;
+	}
+	for (size_t i = 0; i < old.fd_count; i++)
+		close(old.fd[i]);
+	free(old.fd);
+	s->made_ns = now_ns;
+}
+
+void kp_task_samplers_turn(struct kp_task_samplers *s, uint64_t now_ns)
+{
+	if (!s->awake)
 		return;
-	s->awake = false;
-	close_events(s);
+	if (!is_within(s->birth_ns, AWAKE_NS, now_ns)) {
+		s->awake = false;
+		close_events(s);
+	} else if (!is_within(s->made_ns, RENEW_NS, now_ns)) {
+		renew(s, now_ns);
+	}
 }

@@ -1,9 +1,10 @@
 /*
  * Private to watch/: who is sampled by the kernel, and the events and buffers for that. Session loop.
  *
- * An event that a thread has inherited cannot be stopped from outside, and each sample costs the
- * target an interrupt, though others are taken of it by then. So there are such events only while
- * something is born now and then; then they are closed, with all that was inherited from them.
+ * An event that a thread has inherited cannot be stopped from outside by itself, and each sample costs
+ * the target an interrupt, though others are taken of it by then. So such events are made anew every
+ * now and then, for those who give birth and those who are young, and all before are closed, with what
+ * was inherited from them. When nothing is born there are none.
  */
 #pragma once
 
@@ -19,7 +20,10 @@
 /* A thread that is sampled, and hands that down. */
 struct kp_task_sampled {
 	pid_t tid;
-	uint64_t since_ns; /* CLOCK_MONOTONIC */
+	/* CLOCK_MONOTONIC */
+	uint64_t since_ns;
+	uint64_t begun_ns; /* its life, or its program */
+	uint64_t bore_ns; /* when it gave birth last; 0: never */
 };
 
 struct kp_task_samplers {
@@ -33,6 +37,7 @@ struct kp_task_samplers {
 	size_t fd_count, fd_room;
 	bool awake; /* something was born lately: what is added is sampled */
 	uint64_t birth_ns; /* CLOCK_MONOTONIC, of the latest */
+	uint64_t made_ns; /* CLOCK_MONOTONIC, when they were made anew */
 };
 
 /* Buffers for the CPUs that the shared ones are for. False: it cannot be had here. */
@@ -47,8 +52,8 @@ void kp_task_samplers_add(struct kp_task_samplers *samplers, pid_t tid);
 /* An event, before it is handed out: sets `sampled`. The parent of a FORK hands down from now on. */
 void kp_task_samplers_hear(struct kp_task_samplers *samplers, struct kp_task_event *event);
 
-/* Closes all when nothing has been born for a while. */
-void kp_task_samplers_rest(struct kp_task_samplers *samplers, uint64_t now_ns);
+/* Makes them anew when it is time, or closes all, when nothing has been born for a while. */
+void kp_task_samplers_turn(struct kp_task_samplers *samplers, uint64_t now_ns);
 
 /* Whether a source is one of these. */
 bool kp_task_samplers_have(const struct kp_task_samplers *samplers,

@@ -190,7 +190,8 @@ Test(task_samples, mappings_have_their_file)
 static struct kp_task_events *events;
 static int gate[2];
 static pid_t child;
-static int births, births_sampled, samples, in_burn;
+static int births, births_sampled, samples, in_burn, samples_of_first;
+static pid_t first; /* that was born */
 
 /* User mode only: what is in the kernel need not be sampled. */
 __attribute__((noinline)) static void *burn(void *arg)
@@ -212,13 +213,14 @@ static int note(void *ctx, const struct kp_task_event *event, struct kp_err *err
 {
 	(void)ctx, (void)err;
 	if (event->type == KP_TASK_FORK) {
-		births++;
+		first = births++ ? first : event->tid;
 		births_sampled += event->sampled;
 	}
 	if (event->type == KP_TASK_SAMPLE && event->tid != child && event->sample) {
 		uint64_t pc = event->sample->pc[0], start = (uint64_t)(uintptr_t)burn;
 
 		samples++;
+		samples_of_first += event->tid == first;
 		in_burn += pc >= start && pc < start + 500;
 	}
 	return 0;
@@ -232,15 +234,23 @@ static void read_for(int ms)
 	}
 }
 
-/* A thread each time that it is told to, until the gate is closed. */
+static void *burn_for_ever(void *arg)
+{
+	while (burn(arg) == arg)
+		;
+	return arg;
+}
+
+/* A thread each time that it is told to, for a while or for ever, until the gate is closed. */
 static void live(void)
 {
 	pthread_t thread;
 	char go;
 
 	while (read(gate[0], &go, 1) == 1) {
-		pthread_create(&thread, NULL, burn, NULL);
-		pthread_join(thread, NULL);
+		pthread_create(&thread, NULL, go == 'e' ? burn_for_ever : burn, NULL);
+		if (go != 'e')
+			pthread_join(thread, NULL);
 	}
 }
 
@@ -269,11 +279,11 @@ static void end(void)
 }
 
 /* The next one is told of. */
-static void bear(void)
+static void bear(const char *how)
 {
 	int before = births;
 
-	cr_assert_eq(write(gate[1], "g", 1), 1);
+	cr_assert_eq(write(gate[1], how, 1), 1);
 	for (int i = 0; i < 100 && births == before; i++)
 		read_for(20);
 	cr_assert_eq(births, before + 1);
@@ -285,7 +295,7 @@ Test(task_samples, a_thread_is_sampled_from_its_birth)
 		return;
 	/* On a busy machine a third of a second may pass between two. */
 	for (int i = 0; i < 20 && in_burn < 5; i++) {
-		bear();
+		bear("g");
 		read_for(50);
 	}
 	cr_assert_geq(births_sampled, 1);
@@ -299,10 +309,30 @@ Test(task_samples, end_when_nothing_is_born_and_begin_anew)
 	if (!begin())
 		return;
 	read_for(400);
-	bear();
+	bear("g");
 	cr_assert_eq(births_sampled, 0); /* nobody was asked to */
 	for (int i = 0; i < 20 && !births_sampled; i++)
-		bear();
+		bear("g");
 	cr_assert_geq(births_sampled, 1);
+	end();
+}
+
+Test(task_samples, of_who_lives_on_end_while_others_are_born)
+{
+	int before;
+
+	if (!begin())
+		return;
+	bear("e");
+	for (int i = 0; i < 10; i++) {
+		bear("g");
+		read_for(50);
+	}
+	before = samples_of_first;
+	for (int i = 0; i < 4; i++) {
+		bear("g");
+		read_for(50);
+	}
+	cr_assert_eq(samples_of_first, before);
 	end();
 }
