@@ -14,6 +14,7 @@
 #include "daemon/attach/inject_steps.h"
 #include "daemon/attach/seccomp.h"
 #include "daemon/attach/stop.h"
+#include "daemon/linux/descriptor.h"
 #include "daemon/linux/proc.h"
 
 #include <errno.h>
@@ -25,6 +26,8 @@
 #include <sys/uio.h>
 
 #define RESTORER 0x04000000u /* SA_RESTORER of asm/signal.h */
+/* The helper's two sockets, the memfd, files of /proc that are looked at meanwhile. */
+#define DESCRIPTORS 8
 
 /* The signal's action; a handler that ours cannot stand in front of is given back. */
 static int take_signal(struct kp_stop *stop, const struct kp_inject_job *job,
@@ -132,6 +135,12 @@ int kp_inject(const struct kp_target *target, const struct kp_agent_plan *plan,
 
 	if (!job)
 		return err ? -(int)err->code : -KP_ENOMEM;
+	/* Before the target is touched: to undo it all there would be none either. */
+	if (!kp_descriptor_has_room(DESCRIPTORS))
+		return kp_fail(
+			err, KP_ESYSTEM,
+			"pid %d: too few file descriptors are left to attach; raise ulimit -n",
+			(int)target->pid);
 	job->target = *target;
 	if (mails.count)
 		memcpy(job->mail, mails.mail, mails.count * sizeof(*mails.mail));
@@ -143,5 +152,9 @@ int kp_inject(const struct kp_target *target, const struct kp_agent_plan *plan,
 	if (mails.count)
 		memcpy(mails.mail, job->mail, mails.count * sizeof(*mails.mail));
 	*ret_stopped_ns = job->stopped_ns;
-	return kp_shm_map_init(ret, fd, job->base, &job->shape, err);
+	r = kp_shm_map_init(ret, fd, job->base, &job->shape, err);
+	if (r < 0)
+		kp_remove(target->pid, NULL, job->base, job->base + kp_shm_bytes(&job->shape),
+			  plan->signal, NULL, NULL);
+	return r;
 }

@@ -1,11 +1,14 @@
 /* How many descriptors may be used for what: descriptor.h. Daemon; no state. */
 #include "daemon/linux/descriptor.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #define LEFT 64 /* for what cannot be done without */
+#define ROOM_MAX 16
 
 static rlim_t limit_of(enum kp_descriptor_use use)
 {
@@ -26,4 +29,19 @@ int kp_descriptor_take(int fd, enum kp_descriptor_use use)
 	close(fd);
 	errno = EMFILE;
 	return -1;
+}
+
+bool kp_descriptor_has_room(unsigned count)
+{
+	int fds[ROOM_MAX];
+	unsigned n = 0;
+	bool room;
+
+	assert(count >= 1 && count <= ROOM_MAX);
+	while (n < count && (fds[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		n++;
+	room = n == count;
+	while (n > 0)
+		close(fds[--n]);
+	return room;
 }

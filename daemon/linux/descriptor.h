@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 enum kp_descriptor_use {
 	KP_DESCRIPTOR_WATCH, /* to hear of things at once; takes half of what there is */
 	KP_DESCRIPTOR_CLOCK, /* to sample a thread, or to keep a file; leaves a few */
@@ -14,3 +16,6 @@ enum kp_descriptor_use {
  * with errno. RLIMIT_NOFILE is asked each time.
  */
 int kp_descriptor_take(int fd, enum kp_descriptor_use use);
+
+/* Whether so many descriptors (1 to 16) could be opened now. */
+bool kp_descriptor_has_room(unsigned count);

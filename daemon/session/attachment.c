@@ -461,10 +461,15 @@ static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t arm
 	return r == 0 ? kp_threads_poll(&a->threads, thread_event, a, err) : r;
 }
 
-/* The mapping becomes memory of the session. */
+/* The mapping becomes memory of the session; if it cannot, the agent is taken out again. */
 static int take_memory(struct kp_attachment *a, struct kp_shm_map *map, struct kp_err *err)
 {
-	return kp_agent_memory_create(map, a->target.signal, a->plan, &a->memory, err);
+	uint64_t base = map->base, bytes = map->bytes;
+	int r = kp_agent_memory_create(map, a->target.signal, a->plan, &a->memory, err);
+
+	if (r < 0)
+		kp_remove(a->target.pid, NULL, base, base + bytes, a->target.signal, NULL, NULL);
+	return r;
 }
 
 static int ignore_event(void *ctx, const struct kp_thread *thread, bool came, struct kp_err *err)

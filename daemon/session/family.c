@@ -11,6 +11,7 @@
 
 #include "common/cleanup.h"
 #include "daemon/linux/children.h"
+#include "daemon/linux/monotonic.h"
 #include "daemon/linux/proc.h"
 
 #include <stdarg.h>
@@ -224,7 +225,10 @@ int kp_process_attach(struct kp_family *family, struct kp_process *process, stru
 				       err);
 	process->named |= process->attachment.live;
 	say_lack_of_tables(family, &process->attachment);
-	if (r < 0 && !process->attachment.live)
+	/* What began and could not be finished does not stay in the target until the end. */
+	if (r < 0 && process->attachment.live)
+		kp_process_close(family, process, kp_now_ns() - family->plan->start_ns);
+	else if (r < 0)
 		kp_attachment_deinit(&process->attachment);
 	return r;
 }

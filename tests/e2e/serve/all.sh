@@ -77,6 +77,47 @@ serve_with() {
 	until_true 10 says server 'serving at' || fail "no server: $(cat server.log)"
 }
 
+# weight NAME-PID: periods of CPU time in the profile, by.folded.
+weight() {
+	awk -v process="$1" '{ split($0, frame, ";"); if (frame[1] == process) n += $NF } END { print n + 0 }' by.folded
+}
+
+# must_weigh NAME PID PERIODS: within a fifth, and what a dozen of samples may be off.
+must_weigh() {
+	local got
+	got=$(weight "$1-$2")
+	awk -v got="$got" -v wanted="$3" 'BEGIN { d = got - wanted; if (d < 0) d = -d; exit d > wanted / 5 + 12 }' ||
+		fail "$1 has $got periods of CPU time, expected $3: $(cut -d';' -f1 by.folded | sort | uniq -c)"
+}
+
+nobody_has_agent() {
+	! grep -qs /memfd:kitprof /proc/[0-9]*/maps
+}
+
+no_kitprof() {
+	! pgrep -x 'kitprofd?' >/dev/null
+}
+
+# plain_user: the same of a server that is not root's; $theirs is all that its user has.
+plain_user() {
+	local as=(setpriv --reuid 65534 --regid 65534 --clear-groups env "XDG_CACHE_HOME=$work/own")
+	mkdir -p own/results
+	cp "$KITPROF" "$KITPROFD" own
+	chown -R 65534 own
+	start server "${as[@]}" own/kitprofd --dir own/results --socket own/socket
+	until_true 10 says server 'serving at' || fail "no server: $(cat server.log)"
+	"${as[@]}" own/kitprof on --all --everyone --socket own/socket 2>err
+	equal "exit status of --everyone" "$?" 2
+	"${as[@]}" own/kitprof on --all --user root --socket own/socket 2>err
+	equal "exit status of --user root" "$?" 2
+	"${as[@]}" own/kitprof on --all --socket own/socket 2>err || fail "a user's own --all: $(cat err)"
+	has_agent "$theirs" || fail "a user's own process is not sampled: $(cat err)"
+	has_agent "$ours" && fail "root's process is sampled by a user"
+	until_true 60 uses_more "$theirs" "$(cpu_ticks "$theirs")" 30 || fail "theirs does not run"
+	"${as[@]}" own/kitprof off --all --socket own/socket >out 2>err || fail "off --all: $(cat err)"
+	grep -q '^theirs;.*work' own/results/all-*.folded || fail "no samples: $(cat own/results/*.folded)"
+}
+
 [ "$(id -u)" -eq 0 ] || skip "only root can profile those of others"
 case $1 in
 everyone)
@@ -213,6 +254,120 @@ few)
 	kill -KILL "${sleepers[@]}"
 	wait "${sleepers[@]}" 2>/dev/null
 	same_state "$busy" busy.before "after off"
+	ends_well "$busy" busy
+	;;
+refused)
+	named ours 1
+	ours=$pid
+	as_nobody theirs
+	theirs=$pid
+	proc_state "$ours" ours.before
+	proc_state "$theirs" theirs.before
+	serve
+	answer=$(says_raw <<<'{"command":"on","all":true}')
+	[[ $answer == *'"ok":false'*'say whose processes are meant: --user NAME, or --everyone'* ]] ||
+		fail "the server says: $answer"
+	asks 2 on --everyone "$ours"
+	asks 2 on --user root "$ours"
+	asks 2 on --all "$ours"
+	equal "sessions" "$("$KITPROF" status | grep -c -e sampling -e starting)" 0
+	kill -TERM "$server"
+	until_true 20 has_ended "$server" || fail "the server does not end"
+	plain_user
+	same_state "$ours" ours.before "at the end"
+	same_state "$theirs" theirs.before "at the end"
+	ends_well "$ours" ours
+	ends_well "$theirs" theirs
+	;;
+told)
+	named busy 1
+	busy=$pid
+	start taken python3 -c '
+import signal, time
+signal.signal(signal.SIGPROF, lambda *a: None)
+print("ready", flush=True)
+time.sleep(1000)'
+	taken=$pid
+	until_true 20 says taken '^ready' || fail "no program that refuses: $(cat taken.log)"
+	proc_state "$taken" taken.before
+	serve
+	start waits "$KITPROFD" --dir results --socket "$work/second"
+	waits=$pid
+	until_true 10 says waits 'serving at' || fail "no other server"
+	asks 0 on --all --everyone
+	# The server, its worker and what that has started, and the other one.
+	grep -Eq 'on --all: [0-9]+ processes sampled, [0-9]+ left out \(1 refuses: .*SIGPROF.*; [0-9]+ are kitprof\)' err ||
+		fail "on says: $(cat err)"
+	read -r sampled left kitprofs < <(sed -E 's/.*: ([0-9]+) processes sampled, ([0-9]+) left out.*; ([0-9]+) are kitprof.*/\1 \2 \3/' err)
+	equal "left out" "$left" $((kitprofs + 1))
+	[ "$kitprofs" -ge 3 ] || fail "$kitprofs are kitprof, at least 3 run"
+	# busy, this shell and the one before it, which have children now and then.
+	[ "$sampled" -ge 3 ] && [ "$sampled" -le 5 ] || fail "$sampled are sampled"
+	for name in taken server waits; do
+		has_agent "${!name}" && fail "$name is attached to"
+	done
+	until_true 20 has_samples_of_all 10 || fail "no samples: $("$KITPROF" status)"
+	ends
+	same_state "$taken" taken.before "after off"
+	nobody_has_agent || fail "the agent is left"
+	ends_well "$busy" busy
+	;;
+shares)
+	# Each has what it used, and so has a child that a sleeping parent has in the window.
+	named busy 1
+	busy=$pid
+	named crew 3
+	crew=$pid
+	cp "$VICTIMS/burn" late
+	mkfifo fifo
+	start parent sh -c 'read -r _ <fifo; exec ./late 1 & wait'
+	parent=$pid
+	serve
+	asks 0 on --all --everyone
+	ticks=("$(cpu_ticks "$busy")" "$(cpu_ticks "$crew")")
+	echo >fifo
+	until_true 20 says parent '^ready' || fail "no child: $(cat parent.log)"
+	late=$(pgrep -P "$parent" -x late)
+	until_true 60 uses_more "$busy" "${ticks[0]}" 80 || fail "busy does not run"
+	# A tick is 1/100 s, a period 1/99 s.
+	wanted=($((($(cpu_ticks "$busy") - ticks[0]) * 99 / 100)) $((($(cpu_ticks "$crew") - ticks[1]) * 99 / 100))
+		$(($(cpu_ticks "$late") * 99 / 100)))
+	ends
+	"$KITPROF" report -q --per-process -o by.folded --no-flat "$raw" || fail "$raw cannot be read"
+	must_weigh busy "$busy" "${wanted[0]}"
+	must_weigh crew "$crew" "${wanted[1]}"
+	must_weigh late "$late" "${wanted[2]}"
+	nobody_has_agent || fail "the agent is left"
+	kill -TERM "$late"
+	ends_well "$busy" busy
+	ends_well "$crew" crew
+	;;
+worker)
+	# All of kitprof is killed: what was sampled can be read, and the next session removes the rest.
+	named busy 1
+	busy=$pid
+	start sleeper sleep 1000
+	sleeper=$pid
+	proc_state "$busy" busy.before
+	proc_state "$sleeper" sleeper.before
+	serve
+	asks 0 on --all --everyone
+	until_true 60 has_samples_of_all 20 || fail "no samples: $("$KITPROF" status)"
+	kill -KILL "$server" $(pgrep -P "$server")
+	wait "$server" 2>/dev/null
+	until_true 30 no_kitprof || fail "a process of kitprof is left"
+	must_work "$busy" "after all of kitprof was killed"
+	must_live "$sleeper" "after all of kitprof was killed"
+	raws=(results/all-*.kitprof)
+	"$KITPROF" report -q -o cut.folded --no-flat "${raws[0]}" || fail "what was sampled is lost"
+	grep -q "^busy;.*work" cut.folded || fail "cut.folded: $(cat cut.folded)"
+	serve
+	asks 0 on --all --everyone
+	until_true 60 has_samples_of_all 5 || fail "no samples: $("$KITPROF" status)"
+	ends
+	nobody_has_agent || fail "the agent is left"
+	same_state "$busy" busy.before "after another session"
+	same_state "$sleeper" sleeper.before "after another session"
 	ends_well "$busy" busy
 	;;
 esac

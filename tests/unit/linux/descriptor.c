@@ -52,3 +52,19 @@ Test(descriptor, a_tiny_limit_leaves_nothing)
 	set_limit(50);
 	cr_assert_eq(kp_descriptor_take(open_at(40), KP_DESCRIPTOR_CLOCK), -1);
 }
+
+Test(descriptor, room_is_what_is_left_below_the_limit)
+{
+	int fds[60], n = 0;
+
+	set_limit(60);
+	while ((fds[n] = open("/dev/null", O_RDONLY)) >= 0)
+		n++;
+	cr_assert_gt(n, 4);
+	cr_assert_not(kp_descriptor_has_room(1));
+	for (int i = 1; i <= 4; i++)
+		close(fds[n - i]);
+	cr_assert(kp_descriptor_has_room(4));
+	cr_assert_not(kp_descriptor_has_room(5));
+	cr_assert_not(is_open(fds[n - 1]));
+}
