@@ -12,12 +12,13 @@
 #pragma once
 
 #include "common/err.h"
+#include "proto/ring.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 #define KP_RAW_MAGIC "KITPROF" /* 8 bytes with the NUL */
-#define KP_RAW_VERSION 2u /* 1 is read too: it had no TALLY, no flags of SAMPLE, a shorter END */
+#define KP_RAW_VERSION 2u /* 1 is read too: it had no TALLY, a shorter END, plainer SAMPLEs */
 #define KP_RAW_RECORD_MAX (16u << 20) /* bytes of a record at most, head included */
 #define KP_RAW_STRING_MAX 65535u
 
@@ -141,7 +142,8 @@ struct kp_raw_sample {
 	uint8_t walk_end; /* enum kp_walk_end */
 	uint32_t overrun;
 	uint16_t how; /* set of enum kp_walk_how; 0: not known (version 1) */
-	const uint64_t *pc; /* leaf first, callers are return addresses; 8-aligned in the file */
+	const uint64_t
+		*pc; /* leaf first, callers are return addresses; read: until the next record */
 };
 
 /*
@@ -267,6 +269,8 @@ struct kp_raw_reader {
 	size_t size;
 	size_t offset; /* of the next record */
 	const char *name; /* for messages */
+	uint32_t version;
+	uint64_t pc[KP_DEPTH_MAX]; /* of the last SAMPLE */
 };
 
 enum kp_raw_result {
@@ -283,7 +287,7 @@ int kp_raw_reader_init(struct kp_raw_reader *r, const void *data, size_t size, c
 		       struct kp_err *err);
 
 /*
- * The next record of a known type. An enum kp_raw_result, or -KP_EBADDATA when the record at
+ * The next record of a known type; a SAMPLE's PCs are in the reader, which must not be moved. An enum kp_raw_result, or -KP_EBADDATA when the record at
  * reader->offset is not well formed (then the reader stays there; what came before is good).
  */
 int kp_raw_read(struct kp_raw_reader *r, struct kp_raw_record *ret, struct kp_err *err);

@@ -92,9 +92,17 @@ struct disk_sample {
 	uint8_t source;
 	uint8_t walk_end;
 	uint32_t overrun;
-	uint64_t pc[];
+	/* PCs: packed; in version 1 plain, 8 bytes each */
 };
 _Static_assert(sizeof(struct disk_sample) == 32, "on disk");
+
+#define DISK_PCS_MAX (KP_DEPTH_MAX * 10u) /* bytes of packed PCs: ten for each frame at most */
+
+/* PCs to at most DISK_PCS_MAX bytes; returns their number. depth: 0..KP_DEPTH_MAX. */
+uint32_t kp_raw_pack_pcs(const uint64_t *pc, uint32_t depth, uint8_t *to);
+
+/* Bytes that were used of size for depth PCs; -1: they make no sense. */
+int kp_raw_unpack_pcs(const uint8_t *bytes, uint32_t size, uint32_t depth, uint64_t *ret);
 
 struct disk_sums {
 	uint64_t taken;

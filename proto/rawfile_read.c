@@ -1,6 +1,6 @@
 /*
  * Raw profiles, the reading half: bytes of a file in memory to struct kp_raw_record, one at a
- * time. Trusts nothing in the file; strings and PCs of a record point into the span. Runs
+ * time. Trusts nothing in the file; strings of a record point into the span. Runs
  * wherever a raw profile is looked at; the only state is the caller's struct kp_raw_reader.
  */
 #include "proto/rawfile.h"
@@ -34,7 +34,11 @@ int kp_raw_reader_init(struct kp_raw_reader *r, const void *data, size_t size, c
 		return kp_fail(err, KP_EBADDATA, "%s: offset 12: file header of %u bytes", name,
 			       header.header_bytes);
 	*r = (struct kp_raw_reader){
-		.data = data, .size = size, .offset = header.header_bytes, .name = name
+		.data = data,
+		.size = size,
+		.offset = header.header_bytes,
+		.name = name,
+		.version = header.version,
 	};
 	return 0;
 }
@@ -153,14 +157,36 @@ static const char *decode_time(struct bytes b, struct kp_raw_record *ret)
 	return NULL;
 }
 
-static const char *decode_sample(struct bytes b, struct kp_raw_record *ret)
+static const char *get_pcs(struct kp_raw_reader *r, struct bytes b, uint32_t depth)
+{
+	const uint32_t fixed_bytes = sizeof(struct disk_sample);
+	uint32_t room = b.size - fixed_bytes;
+	int used;
+
+	if (depth > KP_DEPTH_MAX)
+		return "its depth is out of range";
+	if (r->version == 1) {
+		if (room != depth * 8)
+			return "its size does not fit its depth";
+		memcpy(r->pc, b.at + fixed_bytes, room);
+		return NULL;
+	}
+	used = kp_raw_unpack_pcs(b.at + fixed_bytes, room, depth, r->pc);
+	if (used < 0)
+		return "its frames make no sense";
+	if (room - (uint32_t)used >= 8)
+		return "its size does not fit its depth";
+	for (uint32_t i = (uint32_t)used; i < room; i++)
+		if (b.at[fixed_bytes + i])
+			return "its size does not fit its depth";
+	return NULL;
+}
+
+static const char *decode_sample(struct kp_raw_reader *r, struct bytes b, struct kp_raw_record *ret)
 {
 	struct disk_sample d;
 
 	memcpy(&d, b.at, sizeof(d));
-	if (b.size != sizeof(d) + d.depth * 8u)
-		return "its size does not fit its depth";
-	/* Records start at multiples of 8 of an aligned span, and so do the PCs. */
 	ret->sample = (struct kp_raw_sample){
 		.pid = d.pid,
 		.tid = d.tid,
@@ -170,9 +196,9 @@ static const char *decode_sample(struct bytes b, struct kp_raw_record *ret)
 		.walk_end = d.walk_end,
 		.overrun = d.overrun,
 		.how = d.head.flags,
-		.pc = (const uint64_t *)(const void *)(b.at + sizeof(d)),
+		.pc = r->pc,
 	};
-	return NULL;
+	return get_pcs(r, b, d.depth);
 }
 
 static const char *decode_tally(struct bytes b, struct kp_raw_record *ret)
@@ -253,7 +279,10 @@ static const char *decode_end(struct bytes b, struct kp_raw_record *ret)
 	return NULL;
 }
 
-/* How to read a type: its fixed part with the head, whether more may follow, and its decoder. */
+/*
+ * How to read a type: its fixed part with the head, whether more may follow, and its decoder (NULL:
+ * decode_sample).
+ */
 static const struct decoder {
 	uint16_t fixed_bytes;
 	uint16_t has_tail;
@@ -266,15 +295,15 @@ static const struct decoder {
 	[KP_RAW_IMAGE] = { sizeof(struct disk_image), 1, decode_image },
 	[KP_RAW_CLOCK] = { sizeof(struct disk_clock), 1, decode_clock },
 	[KP_RAW_TIME] = { sizeof(struct disk_time), 0, decode_time },
-	[KP_RAW_SAMPLE] = { sizeof(struct disk_sample), 1, decode_sample },
+	[KP_RAW_SAMPLE] = { sizeof(struct disk_sample), 1, NULL },
 	[KP_RAW_LOST] = { sizeof(struct disk_lost), 0, decode_lost },
 	[KP_RAW_END] = { DISK_END_BYTES_1, 1, decode_end },
 	[KP_RAW_TALLY] = { sizeof(struct disk_tally), 0, decode_tally },
 	[KP_RAW_SYMBOL] = { sizeof(struct disk_symbol), 1, decode_symbol },
 };
 
-static const char *decode(const struct kp_raw_head *head, const uint8_t *at,
-			  struct kp_raw_record *ret)
+static const char *decode(struct kp_raw_reader *r, const struct kp_raw_head *head,
+			  const uint8_t *at, struct kp_raw_record *ret)
 {
 	const struct decoder *decoder = &decoders[head->type];
 	struct bytes b = { .at = at, .size = head->size };
@@ -287,7 +316,7 @@ static const char *decode(const struct kp_raw_head *head, const uint8_t *at,
 	if (head->size > decoder->fixed_bytes && !decoder->has_tail)
 		return "it is too long";
 	ret->type = (enum kp_raw_type)head->type;
-	fault = decoder->decode(b, ret);
+	fault = decoder->decode ? decoder->decode(b, ret) : decode_sample(r, b, ret);
 	return fault ? fault : kp_raw_fault(ret);
 }
 
@@ -313,7 +342,7 @@ int kp_raw_read(struct kp_raw_reader *r, struct kp_raw_record *ret, struct kp_er
 			return KP_RAW_CUT;
 		if (name) {
 			ret->offset = r->offset;
-			fault = decode(&head, r->data + r->offset, ret);
+			fault = decode(r, &head, r->data + r->offset, ret);
 			if (fault)
 				return kp_fail(err, KP_EBADDATA, "%s: offset %zu: %s record: %s",
 					       r->name, r->offset, name, fault);

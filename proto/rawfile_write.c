@@ -235,12 +235,14 @@ int kp_raw_put_sample(struct kp_raw_writer *w, const struct kp_raw_sample *r, st
 		.walk_end = r->walk_end,
 		.overrun = r->overrun,
 	};
-	struct tail pcs = { .data = r->pc, .size = r->depth * 8u };
+	uint8_t packed[DISK_PCS_MAX];
+	struct tail pcs = { .data = packed };
 	int result;
 
 	result = check(&(struct kp_raw_record){ .type = KP_RAW_SAMPLE, .sample = *r }, err);
 	if (result < 0)
 		return result;
+	pcs.size = kp_raw_pack_pcs(r->pc, r->depth, packed);
 	return put_flagged(w, KP_RAW_SAMPLE, r->how, &d, sizeof(d), &pcs, 1, err);
 }
 

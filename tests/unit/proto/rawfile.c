@@ -360,12 +360,123 @@ Test(rawfile, reads_back_every_record)
 	free(f.data);
 }
 
-Test(rawfile, sample_takes_32_bytes_and_8_a_frame)
+/* A file that ends with a SAMPLE of these PCs. */
+static struct file one_sample(const uint64_t *pc, uint16_t depth)
 {
-	size_t bounds[RECORDS + 1];
-	struct file f = build(bounds);
+	struct file f = { 0 };
+	struct kp_raw_writer w = writer(&f);
+	struct kp_raw_sample s = sample;
+	struct kp_err err;
 
-	cr_assert_eq(bounds[8] - bounds[7], 32 + 8 * sizeof(pcs) / sizeof(pcs[0]));
+	s.pc = pc;
+	s.depth = depth;
+	cr_assert_eq(kp_raw_put_header(&w, &err), 0);
+	cr_assert_eq(kp_raw_put_sample(&w, &s, &err), 0);
+	return f;
+}
+
+static enum kp_raw_result read_one(const struct file *f, struct kp_raw_reader *r,
+				   struct kp_raw_record *ret)
+{
+	struct kp_err err = { 0 };
+
+	cr_assert_eq(kp_raw_reader_init(r, f->data, f->size, "f", &err), 0);
+	return kp_raw_read(r, ret, &err);
+}
+
+/* As docs/raw-format.md has it. */
+Test(rawfile, sample_has_the_differences_of_its_frames)
+{
+	static const uint64_t pc[] = { 0x401000, 0x401010, 0x400fd0, 0x401010, 0x401010, 0x402010 };
+	static const uint8_t packed[] = { 0x80, 0xc0, 0x80, 0x04, 0x20, 0x7f, 0, 2,
+					  0,	1,    0x80, 0x40, 0,	0,    0, 0 };
+	struct file f = one_sample(pc, 6);
+
+	cr_assert_eq(f.size, 16 + 32 + sizeof(packed));
+	cr_assert_arr_eq(f.data + 48, packed, sizeof(packed));
+	free(f.data);
+}
+
+/* Few places that come again, places near each other, and anything; shallow and deep. */
+Test(rawfile, any_stack_is_read_as_it_was_written)
+{
+	uint64_t state = 1;
+
+	for (int round = 0; round < 4000; round++) {
+		uint16_t depth = (uint16_t)(1 + round % KP_DEPTH_MAX);
+		uint64_t pc[KP_DEPTH_MAX];
+		struct kp_raw_reader r;
+		struct kp_raw_record record;
+		struct file f;
+
+		for (int i = 0; i < depth; i++) {
+			state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+			pc[i] = round % 3 == 0	 ? state >> 61
+				: round % 3 == 1 ? 0x7f0000000000 + (state >> 44)
+						 : state;
+		}
+		f = one_sample(pc, depth);
+		cr_assert_eq(read_one(&f, &r, &record), KP_RAW_RECORD);
+		cr_assert_eq(record.sample.depth, depth);
+		cr_assert_arr_eq(record.sample.pc, pc, depth * sizeof(*pc));
+		free(f.data);
+	}
+}
+
+Test(rawfile, frames_that_make_no_sense_are_not_taken)
+{
+	static const uint64_t pc[] = { 5, 5, 5 }; /* 10, 0 1, 0 1 */
+	static const uint8_t bad[][8] = {
+		{ 10, 0, 0, 0, 1 }, /* the same as itself */
+		{ 10, 0, 2, 0, 1 }, /* as one before the first */
+		{ 10, 0, 1, 0, 3 },
+		{ 10, 0, 1, 0, 1, 0, 0, 1 }, /* something behind */
+		{ 10, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80 }, /* a number that does not end */
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct file f = one_sample(pc, 3);
+		struct kp_raw_reader r;
+		struct kp_raw_record record;
+
+		cr_assert_eq(read_one(&f, &r, &record), KP_RAW_RECORD);
+		memcpy(f.data + 48, bad[i], 8);
+		cr_assert_lt((int)read_one(&f, &r, &record), 0);
+		free(f.data);
+	}
+}
+
+/* More than 64 bits would be read as something else than what is there. */
+Test(rawfile, number_of_more_than_64_bits_is_not_taken)
+{
+	static const uint64_t pc[] = { INT64_MIN };
+	struct file f = one_sample(pc, 1);
+	struct kp_raw_reader r;
+	struct kp_raw_record record;
+
+	cr_assert_eq(f.data[48 + 9], 1);
+	cr_assert_eq(read_one(&f, &r, &record), KP_RAW_RECORD);
+	f.data[48 + 9] = 2;
+	cr_assert_lt((int)read_one(&f, &r, &record), 0);
+	free(f.data);
+}
+
+Test(rawfile, version_1_has_plain_frames)
+{
+	static const uint64_t pc[] = { 1, UINT64_MAX, 0x401000 };
+	struct file f = one_sample(pc, 3);
+	struct kp_raw_reader r;
+	struct kp_raw_record record;
+
+	f.data = realloc(f.data, 16 + 32 + sizeof(pc));
+	memcpy(f.data + 48, pc, sizeof(pc));
+	f.size = 16 + 32 + sizeof(pc);
+	f.data[8] = 1;
+	f.data[16 + 4] = 32 + sizeof(pc);
+	cr_assert_eq(read_one(&f, &r, &record), KP_RAW_RECORD);
+	cr_assert_arr_eq(record.sample.pc, pc, sizeof(pc));
+	f.data[16 + 24] = 2; /* depth */
+	cr_assert_lt((int)read_one(&f, &r, &record), 0);
 	free(f.data);
 }
 
