@@ -119,10 +119,11 @@ stays_empty() {
 		sh -c 'for i in 1 2 3; do sh -c "sleep 0.2; :"; done; echo ready; exec sleep 1.5'
 	runner=$pid
 	until_true 20 says runner '^ready' || fail "the program does not get on"
-	# It has children of its own besides.
+	# It has children of its own besides, and a program gets the agent when it is some moments old.
 	for target in $(cat "/proc/$runner/task/$runner/children"); do
 		[ "/proc/$target/exe" -ef "/proc/$runner/exe" ] || break
 	done
+	until_true 1 has_agent "$target"
 	range=$(awk '/memfd:kitprof/ { print $1; exit }' "/proc/$target/maps")
 	[ -n "$range" ] || fail "the program has no agent"
 	blocks=$(stat -Lc %b "/proc/$target/map_files/$range") || fail "stat"
