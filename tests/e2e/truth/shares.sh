@@ -52,7 +52,7 @@ record)
 	[ "$good" -ge 2 ] || fail "shares are more than two sigma off in $((3 - good)) profiles of 3"
 	;;
 equal)
-	run_says 0 "$KITPROF" run -r 999 -t -- "$VICTIMS/shares" 12 8 0
+	run_says 0 "$KITPROF" run -r 999 -- "$VICTIMS/shares" 12 8 0
 	account prof.kitprof 90 103
 	# What each has in the profile against what the kernel says that it used.
 	"$RAWDUMP" prof.kitprof | awk '
@@ -63,14 +63,15 @@ equal)
 		}
 		$1 == "tally" { used[field("tid")] += field("cpu_ns") }
 		END { for (tid in used) print tid, used[tid] }' >used.txt
-	awk '
-		NR == FNR { used[$1] = $2; next }
-		match($0, /\/w[0-9]-[0-9]+;/) {
-			tid = substr($0, RSTART + 4, RLENGTH - 5)
-			has[tid] += $NF
-		}
-		END { for (tid in has) printf "%s %.4f\n", tid, has[tid] / used[tid] }' used.txt prof.folded |
-		sort -k2n >equal.txt
+	"$KITPROF" report --stats --json prof.kitprof >stats.json || fail "report --stats --json"
+	python3 - >equal.txt <<'END' || fail "stats: $(head -c 300 stats.json)"
+import json
+used = {int(tid): int(ns) for tid, ns in (line.split() for line in open("used.txt"))}
+for t in json.load(open("stats.json"))["threads"]:
+    if t["name"].startswith("w"):
+        print(t["name"], "%.4f" % (t["cpu_explained_ns"] / used[t["tid"]]))
+END
+	sort -k2n -o equal.txt equal.txt
 	equal "number of threads" "$(wc -l <equal.txt)" 8
 	awk 'NR == 1 { least = $2 } { most = $2 } END { exit !(least > 0 && most <= least * 1.02) }' equal.txt ||
 		fail "threads differ by more than 2 %: $(tr '\n' ' ' <equal.txt)"
