@@ -19,7 +19,7 @@
 #define YOUNG_NS (30 * MS)
 #define TALLY_LOOK_NS (100 * MS)
 #define SOON_NS (5 * MS)
-#define REST_NS (100 * MS) /* how long a process that does nothing is not looked at */
+#define REST_NS (1000 * MS) /* how long a process that does nothing is not looked at */
 #define SILENCE_NS (1000 * MS) /* CPU used without any sample before the handler is looked up */
 
 /*
