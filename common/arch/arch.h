@@ -37,7 +37,7 @@ struct kp_dwarf_numbers {
 	uint8_t sp;
 	uint8_t fp;
 	uint8_t ra; /* the return address: the link register, or DWARF's column where there is none */
-	uint8_t base; /* callee-saved, holds the CFA where code has moved sp at will; NONE: none does */
+	uint8_t base; /* callee-saved, holds the CFA where code has moved sp at will; NONE: none is followed */
 };
 
 /*

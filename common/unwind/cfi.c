@@ -157,8 +157,9 @@ static enum kp_walk_end leave_call(const struct kp_cfi_step *step, const struct 
 
 	end = load_kept(step, rule->fp, rule->fp_off, regs, ret->sp, regs->fp, &ret->fp);
 	/* Hardly any caller needs it. */
-	if (load_kept(step, rule->base, rule->base_off, regs, ret->sp, regs->base, &ret->base) !=
-	    KP_WALK_ON)
+	if (step->arch->dwarf.base == KP_DWARF_NONE ||
+	    load_kept(step, rule->base, rule->base_off, regs, ret->sp, regs->base, &ret->base) !=
+		    KP_WALK_ON)
 		ret->base = KP_REG_LOST;
 	return end;
 }

@@ -230,8 +230,9 @@ static void walk(struct walker *walker, struct kp_attachment *a, const struct kp
 		 kp_leaf_register_fn leaf_register, struct kp_sight *ret)
 {
 	enum kp_unwind_mode mode = a->plan->unwind;
+	struct kp_arch arch = *kp_cpu_arch();
 	struct kp_walk how = {
-		.arch = kp_cpu_arch(),
+		.arch = &arch,
 		.mode = mode == KP_UNWIND_SLICE ? KP_UNWIND_AUTO : mode,
 		.read_word = read_word,
 		.read_ctx = walker,
@@ -244,6 +245,11 @@ static void walk(struct walker *walker, struct kp_attachment *a, const struct kp
 	enum kp_walk_end end;
 	uint32_t depth, used;
 
+	/*
+	 * A place is known again by the words that its walk went by, and what functions have saved of
+	 * this register may be anything.
+	 */
+	arch.dwarf.base = KP_DWARF_NONE;
 	end = kp_walk(&how, *regs, l->pc, a->plan->depth, &depth, &used);
 	*ret = (struct kp_sight){ .sp = regs->sp,
 				  .pc = l->pc,
