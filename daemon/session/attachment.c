@@ -491,6 +491,13 @@ static void name_program(struct kp_attachment *a)
 		memcpy(a->target.exe, exe, sizeof(exe));
 }
 
+/*
+ * CPU time that a thread may use for our calls between the making of its timer and the end of its
+ * stop. If the timer expired by that, the call that the thread slept in would see a signal, and some
+ * return EINTR for any (sem_timedwait, with a handler that restarts what can be).
+ */
+#define STOP_CPU_NS MS
+
 int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *attachment_plan,
 		       struct kp_tally *tally, const struct kp_target *target, struct kp_err *err)
 {
@@ -512,7 +519,8 @@ int kp_attachment_open(struct kp_attachment *a, struct kp_attachment_plan *attac
 	for (size_t i = 0; i < a->threads.count; i++)
 		mail[i] = (struct kp_mail){ .op = KP_MAIL_ARM,
 					    .tid = (uint32_t)a->threads.thread[i].ns_tid,
-					    .first_ns = kp_timer_clock_first(plan.period_ns) };
+					    .first_ns = STOP_CPU_NS +
+							kp_timer_clock_first(plan.period_ns) };
 	r = kp_inject(target, &plan, (struct kp_mail_list){ mail, a->threads.count }, &map,
 		      &a->stopped_ns, err);
 	if (r == 0)
