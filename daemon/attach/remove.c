@@ -26,6 +26,7 @@
 #define PROOF_TRIES 200 /* of 5 ms */
 #define LEAVE_TRIES 100 /* of 0.3 ms */
 #define TIMER_ROUNDS 8
+#define GONE_TRIES 20
 
 struct remove_job {
 	pid_t pid, ns_pid;
@@ -308,6 +309,19 @@ static int left_behind(int r, pid_t pid, struct kp_err *err)
 		       why.text, (int)pid);
 }
 
+/* That a thread has gone says nothing of the others. */
+static int remove_all(struct remove_job *job, struct kp_err *err)
+{
+	int r = 0;
+
+	for (int i = 0; i < GONE_TRIES && kp_is_injected(job->pid, job->base); i++) {
+		r = kp_helper_run(remove_helper, job, NULL, err);
+		if (r != -KP_EGONE)
+			break;
+	}
+	return kp_is_injected(job->pid, job->base) ? r : 0;
+}
+
 int kp_remove(pid_t pid, struct kp_shm_map *map, uint64_t base, uint64_t end, int signal,
 	      uint64_t *ret_stopped_ns, struct kp_err *err)
 {
@@ -322,9 +336,7 @@ int kp_remove(pid_t pid, struct kp_shm_map *map, uint64_t base, uint64_t end, in
 	};
 	if (kp_proc_status(pid, pid, &status, NULL) == 0)
 		job->ns_pid = status.ns_tid;
-	r = kp_is_injected(pid, base) ? kp_helper_run(remove_helper, job, NULL, err) : 0;
-	if (r == -KP_EGONE || (r < 0 && !kp_is_injected(pid, base)))
-		r = 0;
+	r = remove_all(job, err);
 	if (ret_stopped_ns)
 		*ret_stopped_ns = job->stopped_ns;
 	kp_helper_memory_free(job, sizeof(*job));
