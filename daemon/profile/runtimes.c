@@ -108,15 +108,21 @@ int kp_runtimes_apply(struct kp_runtimes *r, const struct kp_raw_record *record,
  * With events: the run time. Their first tick comes a whole period after the start, and the kernel's
  * time for page faults is in neither clock, so the weights are short of it. With timers alone the
  * first tick is random and the weights are right on average: only what ran before there was a clock
- * is made up for, in the same proportion.
+ * is made up for, in the same proportion; but to no more than the run time, because when a clock began
+ * is known less well. Of a thread whose end nobody was told of less than its run time is known.
  */
 static unsigned __int128 run_time(const struct kp_runtimes *r, const struct kp_runtime *t)
 {
+	unsigned __int128 wanted;
+
 	if (r->has_events)
 		return t->cpu_ns;
-	if (t->blind_ns >= t->cpu_ns)
+	if (!(t->flags & (KP_TALLY_ENDED | KP_TALLY_PRESENT)))
+		return (unsigned __int128)t->sampled_ns + t->blind_ns;
+	if (t->blind_ns >= t->cpu_ns || t->sampled_ns >= t->cpu_ns)
 		return t->sampled_ns;
-	return (unsigned __int128)t->sampled_ns * t->cpu_ns / (t->cpu_ns - t->blind_ns);
+	wanted = (unsigned __int128)t->sampled_ns * t->cpu_ns / (t->cpu_ns - t->blind_ns);
+	return wanted < t->cpu_ns ? wanted : t->cpu_ns;
 }
 
 void kp_runtimes_finish(struct kp_runtimes *r)

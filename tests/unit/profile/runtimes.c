@@ -15,14 +15,29 @@ static void clock_of(struct kp_runtimes *r, enum kp_sample_source source)
 	cr_assert_eq(kp_runtimes_apply(r, &record, NULL), 0);
 }
 
-static void tally(struct kp_runtimes *r, uint32_t tid, uint64_t cpu_ns, uint64_t blind_ns)
+static void tally_of(struct kp_runtimes *r, uint32_t tid, uint64_t cpu_ns, uint64_t blind_ns,
+		     uint32_t flags)
 {
 	struct kp_raw_record record = {
 		.type = KP_RAW_TALLY,
-		.tally = { .pid = 1, .tid = tid, .cpu_ns = cpu_ns, .blind_ns = blind_ns },
+		.tally = { .pid = 1,
+			   .tid = tid,
+			   .cpu_ns = cpu_ns,
+			   .blind_ns = blind_ns,
+			   .flags = flags },
 	};
 
 	cr_assert_eq(kp_runtimes_apply(r, &record, NULL), 0);
+}
+
+static void tally(struct kp_runtimes *r, uint32_t tid, uint64_t cpu_ns, uint64_t blind_ns)
+{
+	tally_of(r, tid, cpu_ns, blind_ns, 0);
+}
+
+static void final_tally(struct kp_runtimes *r, uint32_t tid, uint64_t cpu_ns, uint64_t blind_ns)
+{
+	tally_of(r, tid, cpu_ns, blind_ns, KP_TALLY_ENDED);
 }
 
 static struct kp_raw_sample sample_of(uint32_t tid, uint64_t weight_ns)
@@ -90,13 +105,24 @@ Test(runtimes, with_timers_only_blind_time_is_made_up_for)
 	struct kp_runtimes r = { 0 };
 
 	clock_of(&r, KP_SOURCE_TIMER);
-	samples(&r, 7, 10 * MS, 4); /* as it happens: 32 ms were expected */
-	tally(&r, 7, 40 * MS, 8 * MS);
+	samples(&r, 7, 10 * MS, 3); /* as it happens: 32 ms were expected */
+	final_tally(&r, 7, 40 * MS, 8 * MS);
 	samples(&r, 8, 10 * MS, 2);
-	tally(&r, 8, 5 * MS, 0);
+	final_tally(&r, 8, 5 * MS, 0);
+	/* Not beyond what it ran. */
+	samples(&r, 9, 10 * MS, 4);
+	final_tally(&r, 9, 40 * MS, 8 * MS);
+	samples(&r, 10, 10 * MS, 3);
+	final_tally(&r, 10, 35 * MS, 15 * MS);
+	/* Last seen when it had hardly begun; nobody was told of its end. */
+	samples(&r, 11, 10 * MS, 9);
+	tally(&r, 11, 5 * MS, 4 * MS);
 	kp_runtimes_finish(&r);
-	cr_assert_eq(weigh(&r, 7, 10 * MS, 4), 50 * MS);
+	cr_assert_eq(weigh(&r, 7, 10 * MS, 3), 37500000);
 	cr_assert_eq(weigh(&r, 8, 10 * MS, 2), 20 * MS);
+	cr_assert_eq(weigh(&r, 9, 10 * MS, 4), 40 * MS);
+	cr_assert_eq(weigh(&r, 10, 10 * MS, 3), 35 * MS);
+	cr_assert_eq(weigh(&r, 11, 10 * MS, 9), 94 * MS);
 	kp_runtimes_deinit(&r);
 }
 
