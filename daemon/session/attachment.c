@@ -147,6 +147,14 @@ static bool has_unknown_caller(const struct kp_attachment *a, const struct kp_ri
 	return false;
 }
 
+/* How soon modules may be looked at again when something is said to have been mapped. */
+static uint64_t said_interval(const struct kp_attachment *a)
+{
+	uint64_t wanted = a->scan_cost_ns * SCAN_PART_SAID;
+
+	return wanted < MS ? wanted : MS;
+}
+
 /*
  * A library may have been loaded since the last look; then it must be in the file before the
  * sample. A leaf was executed, so it is worth a look at once. A caller may be no code at all
@@ -156,15 +164,15 @@ static int learn_modules(struct kp_attachment *a, const struct kp_ring_record *r
 			 struct kp_err *err)
 {
 	uint64_t since = kp_now_ns() - a->scan_ns;
+	bool leaf_known = kp_modules_contain(&a->modules, record->pc[0]);
+	uint64_t patience = leaf_known ? a->rescan_ns : RESCAN_MIN_NS;
 	size_t found;
 	int r;
 
-	if (!kp_modules_contain(&a->modules, record->pc[0])) {
-		if (since < RESCAN_MIN_NS)
-			return 0;
-	} else if (since < a->rescan_ns || !has_unknown_caller(a, record)) {
+	if (a->look_at_modules)
+		patience = said_interval(a);
+	if (since < patience || (leaf_known && !has_unknown_caller(a, record)))
 		return 0;
-	}
 	a->scan_ns = kp_now_ns();
 	r = kp_modules_scan(&a->modules, &found, err);
 	if (found || a->rescan_ns < RESCAN_MIN_NS)
@@ -629,8 +637,7 @@ static uint64_t scan_interval(const struct kp_attachment *a, uint64_t now)
 	uint64_t wanted = a->scan_cost_ns * SCAN_PART;
 
 	if (a->look_at_modules)
-		return a->scan_cost_ns * SCAN_PART_SAID < MS ? a->scan_cost_ns * SCAN_PART_SAID
-							     : MS;
+		return said_interval(a);
 	if (!a->plan->events && now - a->attached_ns < YOUNG_NS)
 		return MS;
 	if (wanted < SCAN_MIN_NS)
