@@ -13,7 +13,6 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
 struct action_job {
 	pid_t pid;
@@ -101,18 +100,6 @@ int kp_action_hold(pid_t pid, const struct kp_shm_map *map, int signal, bool sha
 	return r;
 }
 
-/* By its own memory; where that cannot be read, or by a thread that is just ending, by its map. */
-static bool has_head(pid_t pid, uint64_t base)
-{
-	pid_t live = kp_proc_live_thread(pid);
-	struct kp_shm_head head;
-	struct iovec local = { &head, sizeof(head) };
-	struct iovec remote = { (void *)(uintptr_t)(base + KP_SHM_HEAD_OFFSET), sizeof(head) };
-
-	return process_vm_readv(live, &local, 1, &remote, 1, 0) == (ssize_t)sizeof(head) &&
-	       head.magic == KP_SHM_MAGIC && head.base == base;
-}
-
 static bool has_mapping(pid_t pid, uint64_t base)
 {
 	static const char name[] = "/memfd:" KP_SHM_NAME;
@@ -125,7 +112,8 @@ static bool has_mapping(pid_t pid, uint64_t base)
 	return map && strncmp(map->path, name, sizeof(name) - 1) == 0;
 }
 
+/* By its own memory; where that cannot be read, or by a thread that is just ending, by its map. */
 bool kp_is_injected(pid_t pid, uint64_t base)
 {
-	return has_head(pid, base) || has_mapping(pid, base);
+	return kp_agent_has_head(kp_proc_live_thread(pid), base) || has_mapping(pid, base);
 }

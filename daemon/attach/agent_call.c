@@ -10,14 +10,19 @@
 
 #define COLLECT_TRIES 200 /* of 0.1 ms */
 
-int kp_agent_is_there(struct kp_stop *stop, uint64_t base, struct kp_err *err)
+bool kp_agent_has_head(pid_t tid, uint64_t base)
 {
 	struct kp_shm_head head;
 	struct iovec local = { &head, sizeof(head) };
 	struct iovec remote = { (void *)(uintptr_t)(base + KP_SHM_HEAD_OFFSET), sizeof(head) };
 
-	if (process_vm_readv(stop->tid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof(head) &&
-	    head.magic == KP_SHM_MAGIC && head.base == base)
+	return process_vm_readv(tid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof(head) &&
+	       head.magic == KP_SHM_MAGIC && head.base == base;
+}
+
+int kp_agent_is_there(struct kp_stop *stop, uint64_t base, struct kp_err *err)
+{
+	if (kp_agent_has_head(stop->tid, base))
 		return 0;
 	return kp_fail(err, KP_EGONE, "pid %d executes another program now", (int)stop->pid);
 }

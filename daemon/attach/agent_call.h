@@ -4,7 +4,14 @@
 #include "daemon/attach/shm_map.h"
 #include "daemon/attach/stop.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+
+/*
+ * Whether the agent's mapping is at base in the memory of a thread, which need not be stopped. False
+ * also where that may not be read.
+ */
+bool kp_agent_has_head(pid_t tid, uint64_t base);
 
 /*
  * -KP_EGONE where the agent's mapping is not at base in the stopped thread's program: it has exec'd
