@@ -67,6 +67,27 @@ named() {
 	until_true 20 says "$1" '^ready' || fail "$1 does not get ready: $(cat "$1.log")"
 }
 
+# start_sleepers N: so many processes that do nothing.
+start_sleepers() {
+	local i
+	sleepers=()
+	for ((i = 0; i < $1; i++)); do
+		start sleeper sleep 1000
+		sleepers+=("$pid")
+	done
+}
+
+# They live without a trace; then they end.
+sleepers_are_well() {
+	local sleeper
+	for sleeper in "${sleepers[@]}"; do
+		must_live "$sleeper" "after off"
+		has_agent "$sleeper" && fail "the agent is left in a sleeper"
+	done
+	kill -KILL "${sleepers[@]}"
+	wait "${sleepers[@]}" 2>/dev/null
+}
+
 # serve_with N: a server that may open so many files.
 serve_with() {
 	mkdir -p results
@@ -203,10 +224,7 @@ killed)
 	ends_well "$second" second
 	;;
 many)
-	for ((i = 0; i < 40; i++)); do
-		start sleeper sleep 1000
-		sleepers+=("$pid")
-	done
+	start_sleepers 40
 	named busy 2
 	busy=$pid
 	proc_state "$busy" busy.before
@@ -217,21 +235,13 @@ many)
 	until_true 20 has_samples_of_all $((n + 300)) || fail "no samples: $("$KITPROF" status)"
 	ends
 	is_sampled busy
-	for pid in "${sleepers[@]}"; do
-		must_live "$pid" "after off"
-		has_agent "$pid" && fail "the agent is left in a sleeper"
-	done
-	kill -KILL "${sleepers[@]}"
-	wait "${sleepers[@]}" 2>/dev/null
+	sleepers_are_well
 	same_state "$busy" busy.before "after off"
 	ends_well "$busy" busy
 	;;
 few)
 	# With few descriptors there are none for events, and timers do it alone; all are as they were.
-	for ((i = 0; i < 30; i++)); do
-		start sleeper sleep 1000
-		sleepers+=("$pid")
-	done
+	start_sleepers 30
 	named busy 1
 	busy=$pid
 	proc_state "$busy" busy.before
@@ -247,12 +257,7 @@ few)
 	until_true 20 has_samples_of_all 50 || fail "no samples: $("$KITPROF" status)"
 	ends
 	is_sampled busy
-	for pid in "${sleepers[@]}"; do
-		must_live "$pid" "after off"
-		has_agent "$pid" && fail "the agent is left in a sleeper"
-	done
-	kill -KILL "${sleepers[@]}"
-	wait "${sleepers[@]}" 2>/dev/null
+	sleepers_are_well
 	same_state "$busy" busy.before "after off"
 	ends_well "$busy" busy
 	;;

@@ -1,6 +1,7 @@
 /* Unit tests of perf maps: of this process, in /tmp, as a JIT compiler would write it. */
 #include "daemon/watch/perf_map.h"
 #include "tests/support/test.h"
+#include "tests/unit/profile/raw_memory.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,22 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static _Alignas(8) uint8_t file[1 << 20];
-static size_t size;
 static struct kp_err err;
 static char path[64];
-
-static int put(void *ctx, const void *data, size_t n, struct kp_err *e)
-{
-	(void)ctx;
-	if (n > sizeof(file) - size)
-		return kp_fail(e, KP_ESYSTEM, "full");
-	memcpy(file + size, data, n);
-	size += n;
-	return 0;
-}
-
-static struct kp_raw_writer writer = { .write = put };
 
 static void remove_file(void)
 {
@@ -51,17 +38,16 @@ static const char *symbols(const uint64_t *place, size_t count)
 	struct kp_perf_map map;
 	struct kp_raw_reader reader;
 	struct kp_raw_record record;
+	struct raw_memory *raw = raw_memory_create();
 	size_t len = 0;
 
-	size = 0;
 	text[0] = '\0';
-	cr_assert_eq(kp_raw_put_header(&writer, &err), 0);
 	kp_perf_map_init(&map, getpid(), getpid());
 	for (size_t i = 0; i < count; i++)
 		cr_assert_eq(kp_perf_map_note(&map, place[i], &err), 0);
-	cr_assert_eq(kp_perf_map_put(&map, &writer, &err), 0, "%s", err.text);
+	cr_assert_eq(kp_perf_map_put(&map, &raw->writer, &err), 0, "%s", err.text);
 	kp_perf_map_deinit(&map);
-	cr_assert_eq(kp_raw_reader_init(&reader, file, size, "memory", &err), 0);
+	cr_assert_eq(kp_raw_reader_init(&reader, raw->words, raw->size, "memory", &err), 0);
 	while (kp_raw_read(&reader, &record, &err) == KP_RAW_RECORD) {
 		cr_assert_eq(record.type, KP_RAW_SYMBOL);
 		cr_assert_eq(record.symbol.pid, (uint32_t)getpid());
@@ -71,6 +57,7 @@ static const char *symbols(const uint64_t *place, size_t count)
 					(int)record.symbol.name.len, record.symbol.name.text);
 		cr_assert_lt(len, sizeof(text));
 	}
+	free(raw);
 	return text;
 }
 
