@@ -147,8 +147,8 @@ struct kp_raw_sample {
 };
 
 /*
- * What the kernel says of a thread's part of the window: when it has ended, or at the end. A later
- * one for the same tid is another thread, if a THREAD came in between; else it replaces this one.
+ * What the kernel says of a thread's part of the window: when it has ended or executes another
+ * program, or at the end. Several for one tid are one after another: their times add up.
  */
 struct kp_raw_tally {
 	uint32_t pid;
@@ -287,7 +287,8 @@ int kp_raw_reader_init(struct kp_raw_reader *r, const void *data, size_t size, c
 		       struct kp_err *err);
 
 /*
- * The next record of a known type; a SAMPLE's PCs are in the reader, which must not be moved. An enum kp_raw_result, or -KP_EBADDATA when the record at
- * reader->offset is not well formed (then the reader stays there; what came before is good).
+ * The next record of a known type; a SAMPLE's PCs are in the reader, which must not be moved. An
+ * enum kp_raw_result, or -KP_EBADDATA when the record at reader->offset is not well formed (then the
+ * reader stays there; what came before is good).
  */
 int kp_raw_read(struct kp_raw_reader *r, struct kp_raw_record *ret, struct kp_err *err);

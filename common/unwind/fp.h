@@ -63,8 +63,8 @@ static inline int kp_walk_is_whole(enum kp_walk_end end)
 /*
  * From *regs to its caller. leaf: *regs was interrupted there, it is not a return address (only
  * then is regs->ra meaningful). Returns KP_WALK_ON with *regs moved to the caller (ra set to 0),
- * or the reason why there is none, with *regs unchanged. The caller's base register is lost. Never KP_WALK_DEPTH: counting is the
- * walker's.
+ * or the reason why there is none, with *regs unchanged. The caller's base register is lost. Never
+ * KP_WALK_DEPTH: counting is the walker's.
  */
 enum kp_walk_end kp_fp_step(const struct kp_frame_layout *layout, struct kp_regs *regs, int leaf,
 			    kp_read_word_fn read_word, void *ctx);

@@ -39,7 +39,8 @@ const struct kp_map *kp_maps_find_path(const struct kp_maps *maps, const char *p
 
 /*
  * Opens the very file that is mapped (read-only): /proc/PID/map_files where the kernel allows it,
- * else the path as the target sees it, or as we do, if it is still the same file. -1 if neither works.
+ * else the path as the target sees it, or as we do, if it is still the same file. -1 if neither
+ * works.
  */
 int kp_map_open_file(pid_t pid, const struct kp_map *map);
 
