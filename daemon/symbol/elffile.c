@@ -6,10 +6,12 @@
 
 #include "common/cleanup.h"
 
+#include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 /*
@@ -229,6 +231,36 @@ int kp_elf_file_open_image(const void *image, size_t size, const char *path,
 	if (size)
 		memcpy(file->image, image, size);
 	file->elf = elf_memory(file->image, size);
+	return finish(file, ret, err);
+}
+
+/* -1: with errno. */
+static int file_in_memory(const void *bytes, size_t size)
+{
+	_cleanup_(kp_closep) int fd = memfd_create("kitprof-unpack", MFD_CLOEXEC);
+
+	for (size_t at = 0; fd >= 0 && at < size;) {
+		ssize_t n = write(fd, (const char *)bytes + at, size - at);
+
+		if (n < 0)
+			return -1;
+		at += (size_t)n;
+	}
+	return kp_take_fd(&fd);
+}
+
+int kp_elf_file_open_packed(const void *packed, size_t size, const char *path,
+			    struct kp_elf_file **ret, struct kp_err *err)
+{
+	_cleanup_(kp_closep) int fd = file_in_memory(packed, size);
+	struct kp_elf_file *file;
+
+	if (fd < 0)
+		return kp_fail_errno(err, "%s: cannot be unpacked in memory", path);
+	file = start(path);
+	if (!file)
+		return kp_fail_nomem(err);
+	file->elf = dwelf_elf_begin(fd); /* keeps what it has unpacked, not the descriptor */
 	return finish(file, ret, err);
 }
 

@@ -43,6 +43,13 @@ int kp_elf_file_open_fd(int fd, const char *path, struct kp_elf_file **ret, stru
 /* The image is copied. */
 int kp_elf_file_open_image(const void *image, size_t size, const char *path,
 			   struct kp_elf_file **ret, struct kp_err *err);
+
+/*
+ * A file packed with xz: libdw unpacks it whole, so the caller has made sure that it is not too
+ * large. Where libdw was built without xz it is no ELF file.
+ */
+int kp_elf_file_open_packed(const void *packed, size_t size, const char *path,
+			    struct kp_elf_file **ret, struct kp_err *err);
 void kp_elf_file_destroy(struct kp_elf_file *file);
 
 /* For _cleanup_. */

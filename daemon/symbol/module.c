@@ -6,6 +6,7 @@
 
 #include "common/cleanup.h"
 #include "daemon/symbol/debugfile.h"
+#include "daemon/symbol/minidebug.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,13 +85,14 @@ void kp_module_close(struct kp_module *m)
 	kp_dwarf_close(m->dwarf);
 	kp_plt_destroy(m->plt);
 	kp_symtab_destroy(m->symtab);
+	kp_elf_file_destroy(m->mini);
 	kp_elf_file_destroy(m->alt);
 	kp_elf_file_destroy(m->debug);
 	kp_elf_file_destroy(m->file);
 	m->dwarf = NULL;
 	m->plt = NULL;
 	m->symtab = NULL;
-	m->alt = m->debug = m->file = NULL;
+	m->mini = m->alt = m->debug = m->file = NULL;
 	m->open = false;
 }
 
@@ -204,36 +206,50 @@ static int open_dwarf(struct kp_module *m, const char *const *dirs, struct kp_er
 	return 0;
 }
 
-/* The fullest table there is: of the debug file, of the file, the dynamic one. */
+/* *ret is NULL where the sources have no symbols. */
+static int try_symtab(const struct kp_symtab_source *source, size_t count, struct kp_symtab **ret,
+		      struct kp_err *err)
+{
+	int r = kp_symtab_create(source, count, ret, err);
+
+	if (r == 0 && kp_symtab_count(*ret) == 0) {
+		kp_symtab_destroy(*ret);
+		*ret = NULL;
+	}
+	return r;
+}
+
+/* The exported functions and, where the file has them packed in itself, the others. */
+static int open_stripped_symtab(struct kp_module *m, struct kp_err *err)
+{
+	struct kp_symtab_source source[2] = { { m->file, SHT_DYNSYM } };
+	struct kp_err why = { 0 };
+	size_t count = 1;
+	int r = kp_minidebug_open(m->file, &m->mini, &why);
+
+	if (r == -KP_ENOMEM)
+		return kp_fail_nomem(err);
+	if (r < 0)
+		note(m, "%s: only exported functions have names", why.text);
+	else if (r == 0)
+		source[count++] = (struct kp_symtab_source){ m->mini, SHT_SYMTAB };
+	r = try_symtab(source, count, &m->symtab, err);
+	if (r == 0 && m->symtab && !m->mini && !m->dwarf && !m->known.image)
+		note(m, "%s: stripped: only exported functions have names", m->known.path);
+	return r;
+}
+
+/* The fullest table there is: of the debug file, of the file, what is left in a stripped one. */
 static int open_symtab(struct kp_module *m, struct kp_err *err)
 {
-	const struct {
-		const struct kp_elf_file *file;
-		uint32_t type;
-	} source[] = {
-		{ m->debug, SHT_SYMTAB },
-		{ m->file, SHT_SYMTAB },
-		{ m->file, SHT_DYNSYM },
-	};
+	struct kp_symtab_source debug = { m->debug, SHT_SYMTAB }, own = { m->file, SHT_SYMTAB };
+	int r = 0;
 
-	for (size_t i = 0; i < sizeof(source) / sizeof(source[0]); i++) {
-		int r;
-
-		if (!source[i].file)
-			continue;
-		r = kp_symtab_create(source[i].file, source[i].type, &m->symtab, err);
-		if (r < 0)
-			return r;
-		if (kp_symtab_count(m->symtab) > 0) {
-			if (source[i].type == SHT_DYNSYM && !m->dwarf && !m->known.image)
-				note(m, "%s: stripped: only exported functions have names",
-				     m->known.path);
-			return 0;
-		}
-		kp_symtab_destroy(m->symtab);
-		m->symtab = NULL;
-	}
-	return 0;
+	if (m->debug)
+		r = try_symtab(&debug, 1, &m->symtab, err);
+	if (r == 0 && !m->symtab)
+		r = try_symtab(&own, 1, &m->symtab, err);
+	return r < 0 || m->symtab ? r : open_stripped_symtab(m, err);
 }
 
 /* What to look for, where the file itself is not enough. */

@@ -21,6 +21,7 @@ struct kp_module {
 	struct kp_elf_file
 		*file; /* NULL: cannot be used, the note says why; the rest is NULL too */
 	struct kp_elf_file *debug, *alt; /* separate debug file, and what dwz moved out; or NULL */
+	struct kp_elf_file *mini; /* what it has packed in itself, where that is needed; or NULL */
 	struct kp_symtab *symtab; /* or NULL */
 	struct kp_plt *plt; /* or NULL */
 	struct kp_dwarf *dwarf; /* or NULL */

@@ -233,16 +233,17 @@ static int build(struct kp_symtab *symtab, struct table *t, struct kp_err *err)
 	return r < 0 ? r : index_unsized(symtab, t, err);
 }
 
-int kp_symtab_create(const struct kp_elf_file *file, uint32_t section_type, struct kp_symtab **ret,
+int kp_symtab_create(const struct kp_symtab_source *source, size_t count, struct kp_symtab **ret,
 		     struct kp_err *err)
 {
 	struct kp_symtab *symtab = calloc(1, sizeof(*symtab));
 	struct table t = { 0 };
-	int r;
+	int r = 0;
 
 	if (!symtab)
 		return kp_fail_nomem(err);
-	r = collect(file, section_type, &t, err);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = collect(source[i].file, source[i].type, &t, err);
 	if (r == 0)
 		r = build(symtab, &t, err);
 	free(t.candidate);

@@ -20,11 +20,19 @@ struct kp_symtab;
 
 struct kp_symbol {
 	uint64_t start, end; /* end == start: without size */
-	const char *name; /* as in the file; valid as long as the file is open */
+	const char *name; /* as in the file; valid as long as that is open */
 };
 
-/* section_type: SHT_SYMTAB or SHT_DYNSYM. Without such a section the table is empty. */
-int kp_symtab_create(const struct kp_elf_file *file, uint32_t section_type, struct kp_symtab **ret,
+struct kp_symtab_source {
+	const struct kp_elf_file *file;
+	uint32_t type; /* SHT_SYMTAB or SHT_DYNSYM */
+};
+
+/*
+ * One table of all the sources' symbols; they are of one module, and their files must stay open.
+ * A source without such a section adds nothing.
+ */
+int kp_symtab_create(const struct kp_symtab_source *source, size_t count, struct kp_symtab **ret,
 		     struct kp_err *err);
 void kp_symtab_destroy(struct kp_symtab *symtab);
 

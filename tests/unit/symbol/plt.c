@@ -19,7 +19,9 @@ static struct module open_module(const char *path)
 	struct kp_err err;
 
 	cr_assert_eq(kp_elf_file_open(path, &m.file, &err), 0, "%s", err.text);
-	cr_assert_eq(kp_symtab_create(m.file, SHT_SYMTAB, &m.symtab, &err), 0);
+	cr_assert_eq(kp_symtab_create(&(struct kp_symtab_source){ m.file, SHT_SYMTAB }, 1,
+				      &m.symtab, &err),
+		     0);
 	cr_assert_eq(kp_plt_create(m.file, m.symtab, &m.plt, &err), 0);
 	return m;
 }
