@@ -1,0 +1,147 @@
+/*
+ * Names for a list of addresses, through the symbolizer of the product: what symbols.py measures
+ * beside other tools. bench-symbols MODULE <addresses, hexadecimal, one a line: the function and
+ * FILE:LINE of each frame, innermost first, and an empty line, as llvm-symbolizer prints them.
+ * Last on stderr: seconds that the look-ups took, without reading and printing, and the most memory
+ * that this process and its children had, these as if all had had it at once.
+ */
+#include "common/cleanup.h"
+#include "daemon/symbol/elffile.h"
+#include "daemon/symbol/symbolizer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+struct place {
+	uint64_t offset;
+	size_t number; /* in the input */
+};
+
+struct places {
+	struct place *place;
+	size_t count, capacity;
+};
+
+__attribute__((noreturn)) static void die(const char *what)
+{
+	fprintf(stderr, "bench-symbols: %s\n", what);
+	exit(1);
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The symbolizer takes offsets in the file, the other tools addresses. */
+static bool offset_of(const struct kp_elf_file *file, uint64_t address, uint64_t *ret)
+{
+	for (size_t i = 0; i < file->segment_count; i++) {
+		const struct kp_elf_segment *s = &file->segment[i];
+
+		if (address >= s->address && address - s->address < s->size) {
+			*ret = address - s->address + s->offset;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void read_places(const struct kp_elf_file *file, struct places *ret)
+{
+	uint64_t address;
+
+	while (scanf("%" SCNx64, &address) == 1) {
+		if (ret->count == ret->capacity) {
+			ret->capacity = ret->capacity ? ret->capacity * 2 : 1024;
+			ret->place = reallocarray(ret->place, ret->capacity, sizeof(*ret->place));
+			if (!ret->place)
+				die("out of memory");
+		}
+		if (!offset_of(file, address, &ret->place[ret->count].offset))
+			die("an address that is not in the file");
+		ret->place[ret->count].number = ret->count;
+		ret->count++;
+	}
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static void print(const struct kp_frames *frames)
+{
+	for (uint32_t i = 0; i < frames->count; i++) {
+		const struct kp_frame *f = &frames->frame[i];
+
+		printf("%s\n%s:%u\n", f->name, f->file ? f->file : "??", f->line);
+	}
+	if (!frames->count)
+		puts("??\n??:0");
+	putchar('\n');
+}
+
+static void resolve(const char *path, const struct places *places, struct kp_frames *ret)
+{
+	struct kp_module_file module = { .path = path, .fd = -1 };
+	uint64_t *offset = calloc(places->count, sizeof(*offset));
+	struct kp_symbolizer *symbolizer;
+	struct kp_err err;
+	uint32_t id;
+
+	if (!offset || kp_symbolizer_create(NULL, &symbolizer, &err) < 0 ||
+	    kp_symbolizer_module(symbolizer, &module, &id, &err) < 0)
+		die("cannot begin");
+	for (size_t i = 0; i < places->count; i++)
+		offset[i] = places->place[i].offset;
+	if (kp_symbolizer_resolve(symbolizer, id, offset, places->count, ret, &err) < 0)
+		die(err.text);
+	if (kp_symbolizer_note(symbolizer, id))
+		fprintf(stderr, "bench-symbols: %s\n", kp_symbolizer_note(symbolizer, id));
+}
+
+static void say_figures(double seconds)
+{
+	struct rusage own, children;
+
+	getrusage(RUSAGE_SELF, &own);
+	getrusage(RUSAGE_CHILDREN, &children);
+	fprintf(stderr, "seconds=%.4f peak_kib=%ld\n", seconds, own.ru_maxrss + children.ru_maxrss);
+}
+
+int main(int argc, char **argv)
+{
+	struct places places = { 0 };
+	struct kp_elf_file *file;
+	struct kp_frames *sorted, *frames;
+	struct kp_err err;
+	double start;
+
+	if (argc < 2 || kp_elf_file_open(argv[1], &file, &err) < 0)
+		die(argc < 2 ? "bench-symbols MODULE <ADDRESSES" : err.text);
+	read_places(file, &places);
+	kp_elf_file_destroy(file);
+	sorted = calloc(places.count, sizeof(*sorted));
+	frames = calloc(places.count, sizeof(*frames));
+	if (!sorted || !frames)
+		die("out of memory");
+	start = now();
+	qsort(places.place, places.count, sizeof(*places.place), by_offset);
+	resolve(argv[1], &places, sorted);
+	say_figures(now() - start);
+	for (size_t i = 0; i < places.count; i++)
+		frames[places.place[i].number] = sorted[i];
+	for (size_t i = 0; i < places.count; i++)
+		print(&frames[i]);
+	return 0;
+}
