@@ -28,6 +28,11 @@ struct kp_agent_plan {
 	enum kp_unwind_mode unwind;
 	uint32_t slice_bytes; /* of the stack in a slice; KP_UNWIND_SLICE only */
 	uint64_t tables_bytes; /* of the area for tables: KP_SHM_TABLES_BYTES, or 0 for none */
+	/*
+	 * Memory of ours that is mapped behind the directory, read-only, at its own offset there. A
+	 * target that cannot open it has an area of its own. -1: none.
+	 */
+	int tables_fd;
 };
 
 /* Timers to arm with the injection; results are written back. count may be 0. */
@@ -39,7 +44,8 @@ struct kp_mail_list {
 /*
  * Injects into a target that kp_target_check() accepted, and works mails off in the same stop.
  * *ret: the shared mapping, to be deinited by the caller after kp_remove(); its shape.tables_bytes is
- * less than the plan's, or 0, where the target has no address space for so much. *ret_stopped_ns: how
+ * less than the plan's, or 0, where the target has no address space for so much; shape.tables_shared
+ * tells whether it has tables_fd mapped. *ret_stopped_ns: how
  * long a thread stood still. On failure the target is as it was before.
  */
 int kp_inject(const struct kp_target *target, const struct kp_agent_plan *plan,

@@ -2,8 +2,8 @@
  * The agent's memory in a stopped process: reserved, made a mapping of one memfd, filled in. Runs in
  * the attach helper, between kp_stop_begin() and kp_stop_end().
  *
- * Nothing of the target's own is written: the one pointer that a call needs, the memfd's name, lies
- * in the reserved memory. Code is never writable and executable at once, and the tables are never
+ * Nothing of the target's own is written: what calls need pointers to, the memfd's name and a path,
+ * lies in the reserved memory. Code is never writable and executable at once, and the tables are never
  * writable in the target: their content comes through the daemon's own view of the memfd.
  *
  * The area for tables is large, and costs nothing until it is filled:
@@ -56,7 +56,7 @@ void kp_inject_unmap(struct kp_stop *stop, uint64_t base, uint64_t bytes)
 	kp_stop_syscall(stop, SYS_munmap, args, &ignored, NULL);
 }
 
-static void remote_close(struct kp_stop *stop, int fd)
+void kp_inject_close(struct kp_stop *stop, int fd)
 {
 	uint64_t args[6] = { (uint64_t)fd };
 	int64_t ignored;
@@ -75,13 +75,13 @@ static int reserve(struct kp_stop *stop, uint64_t bytes, uint64_t *ret, struct k
 	return r;
 }
 
-/* In the reserved memory, which a tracer may write to although the target may not. */
-static int write_name(struct kp_stop *stop, uint64_t base, struct kp_err *err)
+int kp_inject_write_word(struct kp_stop *stop, uint64_t addr, const char text[8],
+			 struct kp_err *err)
 {
 	uint64_t word;
 
-	memcpy(&word, KP_SHM_NAME, sizeof(word));
-	if (ptrace(PTRACE_POKEDATA, stop->tid, base, word) == 0)
+	memcpy(&word, text, sizeof(word));
+	if (ptrace(PTRACE_POKEDATA, stop->tid, addr, word) == 0)
 		return 0;
 	return errno == ESRCH ? kp_fail(err, KP_EGONE, "pid %d: thread %d is gone", (int)stop->pid,
 					(int)stop->tid)
@@ -93,7 +93,7 @@ static int remote_memfd(struct kp_stop *stop, uint64_t base, int *ret, struct kp
 {
 	uint64_t args[6] = { base, MFD_CLOEXEC | MEMFD_EXEC };
 	int64_t fd;
-	int r = write_name(stop, base, err);
+	int r = kp_inject_write_word(stop, base, KP_SHM_NAME, err);
 
 	if (r == 0)
 		r = kp_stop_syscall(stop, SYS_memfd_create, args, &fd, err);
@@ -165,19 +165,17 @@ static int set_size(struct kp_stop *stop, int fd, uint64_t bytes, struct kp_err 
 				       (unsigned long long)bytes);
 }
 
-struct part {
-	const char *name;
-	uint64_t from, to; /* in the memfd and, from the base on, in the target */
-	int prot;
-};
-
-static int map_part(struct kp_stop *stop, uint64_t base, int target_fd, const struct part *part,
-		    struct kp_err *err)
+int kp_inject_map(struct kp_stop *stop, const struct kp_shm_map *map, int target_fd,
+		  const struct kp_inject_part *part, struct kp_err *err)
 {
-	uint64_t args[6] = { base + part->from,	     part->to - part->from, (uint64_t)part->prot,
-			     MAP_SHARED | MAP_FIXED, (uint64_t)target_fd,   part->from };
+	uint64_t args[6] = { map->base + part->from, part->to - part->from, (uint64_t)part->prot,
+			     MAP_SHARED | MAP_FIXED, (uint64_t)target_fd,   part->off };
 	int64_t ignored;
 
+	/* MAP_FIXED replaces whatever is there: nothing of it may be the target's own. */
+	if (part->from > part->to || part->to > map->bytes)
+		return kp_fail(err, KP_ESYSTEM, "pid %d: %s: outside of what is reserved",
+			       (int)stop->pid, part->name);
 	return part->from == part->to
 		       ? 0
 		       : kp_inject_call(stop, part->name, SYS_mmap, args, &ignored, err);
@@ -186,16 +184,18 @@ static int map_part(struct kp_stop *stop, uint64_t base, int target_fd, const st
 static int map_parts(struct kp_stop *stop, const struct kp_shm_map *map, int target_fd,
 		     struct kp_err *err)
 {
-	const struct part parts[] = {
-		{ "mmap of the ring", KP_SHM_HEAD_OFFSET, map->tables_off, PROT_READ | PROT_WRITE },
-		{ "mmap of the tables", map->tables_off, map->bytes, PROT_READ },
+	const struct kp_inject_part parts[] = {
+		{ "mmap of the ring", KP_SHM_HEAD_OFFSET, map->tables_off, KP_SHM_HEAD_OFFSET,
+		  PROT_READ | PROT_WRITE },
+		{ "mmap of the tables", map->tables_off, map->view_bytes, map->tables_off,
+		  PROT_READ },
 		{ "mmap of the agent's code (a security policy may forbid it)", 0,
-		  KP_SHM_CODE_BYTES, PROT_READ | PROT_EXEC },
+		  KP_SHM_CODE_BYTES, 0, PROT_READ | PROT_EXEC },
 	};
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && r == 0; i++)
-		r = map_part(stop, map->base, target_fd, &parts[i], err);
+		r = kp_inject_map(stop, map, target_fd, &parts[i], err);
 	return r;
 }
 
@@ -210,8 +210,9 @@ static int leave_out_of_dumps(struct kp_stop *stop, const struct kp_shm_map *map
 	return r == -KP_ESYSTEM && !map->shape.tables_bytes ? 0 : r;
 }
 
-static int map_memfd(struct kp_stop *stop, struct kp_inject_job *job, int target_fd, int our_fd,
-		     struct kp_shm_map *map, struct kp_err *err)
+/* tables_fd: in the target, of the tables that it shares with others; -1: it has its own. */
+static int map_memfds(struct kp_stop *stop, struct kp_inject_job *job, int target_fd, int tables_fd,
+		      int our_fd, struct kp_shm_map *map, struct kp_err *err)
 {
 	int r = set_size(stop, our_fd, kp_shm_tables_off(job->shape.cell_count, job->shape.words),
 			 err);
@@ -222,28 +223,36 @@ static int map_memfd(struct kp_stop *stop, struct kp_inject_job *job, int target
 		return r;
 	fill(map, job);
 	r = map_parts(stop, map, target_fd, err);
+	if (r == 0 && tables_fd >= 0)
+		r = kp_inject_map_shared(stop, map, tables_fd, err);
 	if (r == 0)
 		r = leave_out_of_dumps(stop, map, err);
-	return r == 0 ? set_size(stop, our_fd, map->bytes, err) : r;
+	return r == 0 ? set_size(stop, our_fd, map->view_bytes, err) : r;
 }
 
-/* All of it in the shape of the job; undone on failure. */
-static int make_memory(struct kp_stop *stop, struct kp_inject_job *job, struct kp_shm_map *map,
-		       int *ret_fd, struct kp_err *err)
+/* All of it in the shape of the job; undone on failure. share: tables, if that is possible. */
+static int make_memory(struct kp_stop *stop, struct kp_inject_job *job, bool share,
+		       struct kp_shm_map *map, int *ret_fd, struct kp_err *err)
 {
 	uint64_t bytes = kp_shm_bytes(&job->shape);
 	_cleanup_(kp_closep) int our_fd = -1;
-	int target_fd = -1, r = reserve(stop, bytes, &job->base, err);
+	int target_fd = -1, tables_fd = -1, r = reserve(stop, bytes, &job->base, err);
 
 	if (r < 0)
 		return r;
-	r = remote_memfd(stop, job->base, &target_fd, err);
+	if (share && job->shape.tables_bytes)
+		r = kp_inject_open_shared(stop, job, &tables_fd);
+	job->shape.tables_shared = tables_fd >= 0;
+	if (r == 0)
+		r = remote_memfd(stop, job->base, &target_fd, err);
 	if (r == 0)
 		r = open_targets_fd(stop, target_fd, &our_fd, err);
 	if (r == 0)
-		r = map_memfd(stop, job, target_fd, our_fd, map, err);
+		r = map_memfds(stop, job, target_fd, tables_fd, our_fd, map, err);
+	if (tables_fd >= 0)
+		kp_inject_close(stop, tables_fd);
 	if (target_fd >= 0)
-		remote_close(stop, target_fd);
+		kp_inject_close(stop, target_fd);
 	if (r < 0) {
 		kp_inject_unmap(stop, job->base, bytes);
 		kp_shm_map_deinit(map);
@@ -256,15 +265,22 @@ static int make_memory(struct kp_stop *stop, struct kp_inject_job *job, struct k
 int kp_inject_memory(struct kp_stop *stop, struct kp_inject_job *job, struct kp_shm_map *map,
 		     int *ret_fd, struct kp_err *err)
 {
+	bool share = job->plan.tables_fd >= 0;
+
 	job->shape = (struct kp_shm_shape){ .cell_count = job->plan.cell_count,
 					    .words = job->plan.words,
 					    .tables_bytes = job->plan.tables_bytes };
 	for (;;) {
-		int r = make_memory(stop, job, map, ret_fd, err);
+		int r = make_memory(stop, job, share, map, ret_fd, err);
 
 		if (r == 0 || r == -KP_EGONE || !job->shape.tables_bytes)
 			return r;
-		job->shape.tables_bytes =
-			job->shape.tables_bytes > KP_SHM_TABLES_LESS ? KP_SHM_TABLES_LESS : 0;
+		/* A security policy may forbid to map memory that another process has made. */
+		if (share && job->shape.tables_shared)
+			share = false;
+		else
+			job->shape.tables_bytes = job->shape.tables_bytes > KP_SHM_TABLES_LESS
+							  ? KP_SHM_TABLES_LESS
+							  : 0;
 	}
 }

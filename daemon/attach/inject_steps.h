@@ -59,6 +59,34 @@ int kp_action_set(struct kp_stop *stop, int signal, uint64_t new_action, uint64_
 int kp_inject_memory(struct kp_stop *stop, struct kp_inject_job *job, struct kp_shm_map *map,
 		     int *ret_fd, struct kp_err *err);
 void kp_inject_unmap(struct kp_stop *stop, uint64_t base, uint64_t bytes);
+void kp_inject_close(struct kp_stop *stop, int fd);
+
+/* Into the reserved memory, which a tracer may write to although the target may not. */
+int kp_inject_write_word(struct kp_stop *stop, uint64_t addr, const char text[8],
+			 struct kp_err *err);
+
+/* A piece of a memfd at its place in the reserved memory. */
+struct kp_inject_part {
+	const char *name; /* for messages */
+	uint64_t from, to; /* from the base on */
+	uint64_t off; /* in the memfd */
+	int prot;
+};
+
+/* -KP_ESYSTEM where the target's kernel refuses, or where the part is outside of the reservation. */
+int kp_inject_map(struct kp_stop *stop, const struct kp_shm_map *map, int target_fd,
+		  const struct kp_inject_part *part, struct kp_err *err);
+
+/*
+ * Has the target open the plan's tables_fd, by the path that it has in /proc; job->base: reserved
+ * memory. *ret: a descriptor of the target's, to be closed there; -1 where it cannot, or where a call
+ * more is not worth it. < 0 only if the target is gone.
+ */
+int kp_inject_open_shared(struct kp_stop *stop, const struct kp_inject_job *job, int *ret);
+
+/* Maps them behind the directory. */
+int kp_inject_map_shared(struct kp_stop *stop, const struct kp_shm_map *map, int tables_fd,
+			 struct kp_err *err);
 
 /* All steps in a stopped thread; undone on failure. *ret_fd: the memfd. */
 int kp_inject_into(struct kp_stop *stop, struct kp_inject_job *job, int *ret_fd,

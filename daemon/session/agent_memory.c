@@ -52,7 +52,8 @@ static void touch_ring(struct kp_shm_map *map)
  */
 static void keep_to_ourselves(struct kp_shm_map *map)
 {
-	madvise(map->data + KP_SHM_RING_OFFSET, map->bytes - KP_SHM_RING_OFFSET, MADV_DONTFORK);
+	madvise(map->data + KP_SHM_RING_OFFSET, map->view_bytes - KP_SHM_RING_OFFSET,
+		MADV_DONTFORK);
 }
 
 int kp_agent_memory_create(struct kp_shm_map *map, int signal, struct kp_attachment_plan *plan,

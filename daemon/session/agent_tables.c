@@ -150,12 +150,17 @@ static bool copy_table(const struct kp_shm_map *map, const struct kp_stored *sto
 	return true;
 }
 
-/* Offset of the table in the area, where it is put if it is not there; 0: there is no room. */
+/*
+ * Offset of the table in the area: where all that share it have it, or where it is put in an area of
+ * the target's own, if it is not there yet. 0: there is no room.
+ */
 static uint64_t place(struct kp_agent_tables *tables, const struct kp_shm_map *map,
 		      const struct kp_stored *stored)
 {
 	uint64_t room = map->shape.tables_bytes - tables->used;
 
+	if (map->shape.tables_shared)
+		return stored->off + stored->bytes <= map->shape.tables_bytes ? stored->off : 0;
 	if (make_place(tables, stored->number) < 0)
 		return 0;
 	if (tables->placed[stored->number])

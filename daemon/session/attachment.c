@@ -95,6 +95,7 @@ static struct kp_agent_plan make_plan(const struct kp_attachment *a)
 		.unwind = plan->unwind,
 		.slice_bytes = plan->slice_bytes,
 		.tables_bytes = kp_attachment_tables_bytes(plan),
+		.tables_fd = plan->store ? kp_store_tables_fd(plan->store) : -1,
 	};
 }
 

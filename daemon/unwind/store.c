@@ -3,6 +3,7 @@
 
 #include "common/cleanup.h"
 #include "daemon/linux/monotonic.h"
+#include "daemon/unwind/area.h"
 #include "daemon/unwind/build.h"
 #include "daemon/unwind/memory.h"
 
@@ -41,7 +42,7 @@ struct kp_store {
 	struct kp_store_options options;
 	struct entry **entry;
 	size_t count, room;
-	uint64_t bytes; /* of all tables */
+	struct kp_table_area area; /* all tables */
 	struct kp_build_worker worker;
 	struct entry *job[KP_BUILD_JOBS_MAX]; /* of the worker, in its order */
 	size_t job_count, jobs_done;
@@ -54,10 +55,13 @@ int kp_store_create(const struct kp_store_options *options, struct kp_store **re
 		    struct kp_err *err)
 {
 	struct kp_store *store = calloc(1, sizeof(*store));
+	int r = store ? kp_table_area_init(&store->area, KP_STORE_BYTES_MAX, err)
+		      : kp_fail_nomem(err);
 
-	if (!store) {
+	if (r < 0) {
+		free(store);
 		kp_cache_destroy(options->cache);
-		return kp_fail_nomem(err);
+		return r;
 	}
 	store->options = *options;
 	if (!store->options.timeout_ms)
@@ -69,7 +73,6 @@ int kp_store_create(const struct kp_store_options *options, struct kp_store **re
 
 static void destroy_entry(struct entry *entry)
 {
-	kp_table_memory_destroy((void *)(uintptr_t)entry->stored.data, entry->stored.bytes);
 	free((void *)(uintptr_t)entry->identity.image);
 	free(entry->name);
 	kp_closep(&entry->fd);
@@ -146,26 +149,38 @@ static void become_none(struct kp_store *store, struct entry *entry, const char 
 	leave_queue(store, entry, KP_STORED_NONE);
 }
 
+/* The table that lies at data moves to where all can read it. false: it cannot, and *ret_why says why. */
+static bool take_in(struct kp_store *store, struct kp_stored *stored, const void *data,
+		    uint64_t bytes, const char **ret_why)
+{
+	const void *view;
+
+	*ret_why = "no table for this CPU";
+	if (kp_table_open(&stored->table, data, bytes, store->options.machine) != 0)
+		return false;
+	*ret_why = "the tables of all modules together are too large";
+	if (kp_table_area_add(&store->area, data, bytes, &stored->off) < 0)
+		return false;
+	view = store->area.view + stored->off;
+	*ret_why = "its table came back changed";
+	if (kp_table_open(&stored->table, view, bytes, store->options.machine) != 0)
+		return false;
+	stored->data = view;
+	stored->bytes = bytes;
+	return true;
+}
+
 /* Takes the table over. It comes from a file or a worker; neither is trusted to have made one. */
 static void become_ready(struct kp_store *store, struct entry *entry, void *table, uint64_t bytes)
 {
-	struct kp_table opened;
+	const char *why;
+	bool taken = take_in(store, &entry->stored, table, bytes, &why);
 
-	if (bytes > KP_STORE_BYTES_MAX - store->bytes ||
-	    kp_table_open(&opened, table, bytes, store->options.machine) != 0) {
-		kp_table_memory_destroy(table, bytes);
-		become_none(store, entry,
-			    bytes > KP_STORE_BYTES_MAX - store->bytes
-				    ? "the tables of all modules together are too large"
-				    : "no table for this CPU");
-		return;
-	}
-	kp_table_memory_seal(table, bytes);
-	entry->stored.data = table;
-	entry->stored.bytes = bytes;
-	entry->stored.table = opened;
-	store->bytes += bytes;
-	leave_queue(store, entry, KP_STORED_READY);
+	kp_table_memory_destroy(table, bytes);
+	if (taken)
+		leave_queue(store, entry, KP_STORED_READY);
+	else
+		become_none(store, entry, why);
 }
 
 static struct entry *add(struct kp_store *store, const struct identity *identity, const char *name)
@@ -262,6 +277,11 @@ const struct kp_stored *kp_store_image(struct kp_store *store, const void *image
 }
 
 /* ---- the worker ---- */
+
+int kp_store_tables_fd(const struct kp_store *store)
+{
+	return store->area.fd;
+}
 
 int kp_store_fd(const struct kp_store *store)
 {
@@ -438,6 +458,7 @@ void kp_store_destroy(struct kp_store *store)
 	for (size_t i = 0; i < store->count; i++)
 		destroy_entry(store->entry[i]);
 	free(store->entry);
+	kp_table_area_deinit(&store->area);
 	kp_cache_destroy(store->options.cache);
 	free(store);
 }

@@ -36,6 +36,7 @@ struct kp_stored {
 	enum kp_stored_state state;
 	uint32_t number; /* counted from 0 by the store: index for what a user keeps of it */
 	const void *data; /* READY: the table, checked by kp_table_open() */
+	uint64_t off; /* of it in kp_store_tables_fd() */
 	uint64_t bytes;
 	struct kp_table table;
 	struct kp_segments segments;
@@ -68,6 +69,9 @@ const struct kp_stored *kp_store_file(struct kp_store *store, int fd, const char
 /* The same for an ELF image that is no file; it is copied. */
 const struct kp_stored *kp_store_image(struct kp_store *store, const void *image, size_t bytes,
 				       const char *name);
+
+/* The memory that all tables are in (area.h); owned by the store, only to be read. */
+int kp_store_tables_fd(const struct kp_store *store);
 
 /* To be polled for POLLIN: kp_store_turn() has something to do. Changes; -1: nothing goes on. */
 int kp_store_fd(const struct kp_store *store);

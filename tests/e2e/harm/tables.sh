@@ -36,17 +36,19 @@ flags_of_agent() {
 area() {
 	awk '
 		/^[0-9a-f]+-[0-9a-f]+ / { ours = /r--s .*memfd:kitprof/ }
-		ours && $1 == "Size:" { print $2 }' "/proc/$target/smaps"
+		ours && $1 == "Size:" { sum += $2 }
+		END { if (sum) print sum }' "/proc/$target/smaps"
 }
 
 is_left_out_of_dumps() {
 	flags_of_agent >flags
-	[ "$(grep -c . flags)" -eq 3 ] && [ "$(grep -c ' dd ' flags)" -eq 3 ]
+	[ "$(grep -c . flags)" -eq "$parts" ] && [ "$(grep -c ' dd ' flags)" -eq "$parts" ]
 }
 
 costs_nothing() {
 	victim burn burn 1
 	target=$pid
+	parts=4 # code, ring, directory, shared tables
 	proc_state "$target" before
 	window
 	[ "$(area)" -eq 131072 ] || fail "the area for tables is not as large as it should be: $(area) kB"
@@ -146,7 +148,55 @@ dump_is_small() {
 	rm -f core*
 }
 
+# inode_of_tables PID: of the last part of the agent's mapping, where tables are.
+inode_of_tables() {
+	awk '/r--s .*memfd:kitprof/ { inode = $5 } END { print inode }' "/proc/$1/maps"
+}
+
+has_tables() {
+	[ "$(grep -c 'memfd:kitprof' "/proc/$1/maps")" -ge 3 ] && uses_more "$1" 0 5
+}
+
+# Programs of one session have one copy of the tables.
+is_shared() {
+	start runner "$KITPROF" run --no-raw --no-flat -o shared.folded -- \
+		sh -c '"$0" 1 & echo "burn $!"; "$0" 1 & echo "burn $!"; wait' "$VICTIMS/burn"
+	runner=$pid
+	until_true 20 two_burn || fail "the programs do not get the agent: $(cat runner.log)"
+	one=$(inode_of_tables "${burns[0]}")
+	two=$(inode_of_tables "${burns[1]}")
+	kill "${burns[@]}"
+	wait "$runner" || fail "run says $?: $(cat runner.log)"
+	[ -n "$one" ] && [ "$one" = "$two" ] || fail "two programs have tables of their own: $one, $two"
+	grep -q 'main;work' shared.folded || fail "the stacks are not whole: $(cat shared.folded)"
+}
+
+# two_burn: burns are the two programs, both with all parts of the agent, and busy.
+two_burn() {
+	burns=($(awk '/^burn/ { print $2 }' runner.log))
+	[ "${#burns[@]}" -eq 2 ] && has_tables "${burns[0]}" && has_tables "${burns[1]}"
+}
+
+# Whoever may not look into kitprof has an area of its own, and stacks that are as whole.
+has_its_own() {
+	[ "$(id -u)" -eq 0 ] || return 0
+	start burn setpriv --reuid 65534 --regid 65534 --clear-groups "$VICTIMS/burn" 1
+	until_true 20 says burn '^ready' || fail "burn does not get ready"
+	target=$pid
+	parts=3
+	proc_state "$target" before
+	window
+	[ "$(area)" -eq 131072 ] || fail "the area for tables is not as large as it should be: $(area) kB"
+	until_true 5 is_left_out_of_dumps || fail "not $parts parts: $(cat flags)"
+	end_window
+	grep -q 'main;work' window.folded || fail "the stacks are not whole: $(cat window.folded)"
+	same_state "$target" before "after a window with tables of its own"
+	ends_well "$target" burn
+}
+
 costs_nothing
+is_shared
+has_its_own
 makes_do_with_less
 is_not_locked
 stays_empty
