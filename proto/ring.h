@@ -19,7 +19,7 @@
 
 #define KP_RING_MAGIC UINT32_C(0x676e724b) /* "Krng" */
 #define KP_RING_CELL_ALIGN 64u
-#define KP_DEPTH_MAX 256u /* frames of a stack at most */
+#define KP_DEPTH_MAX 1024u /* frames of a stack at most */
 #define KP_RING_WORDS_MAX 8256u /* words in a record at most, that of a slice */
 
 /* What sent the signal. Stored in records; the numbers stay. */

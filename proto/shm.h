@@ -1,6 +1,8 @@
 /*
  * The mapping that the daemon and the agent share: one memfd, mapped once in the target
- * (code R-X, tables R, the rest RW, never W+X) and once in the daemon.
+ * (code R-X, tables R, the rest RW, never W+X) and once in the daemon. Tables that several targets
+ * have in common are a second memfd, mapped in each of them from KP_TABLES_DIRECTORY_BYTES on, at the
+ * same place: behind the directory.
  *
  *	0				agent code (struct kp_agent_header first)	R-X in the target
  *	KP_SHM_HEAD_OFFSET		struct kp_shm_head				RW

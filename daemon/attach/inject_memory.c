@@ -1,5 +1,5 @@
 /*
- * The agent's memory in a stopped process: reserved, made a mapping of one memfd, filled in. Runs in
+ * The agent's memory in a stopped process: reserved, made a mapping of a memfd, filled in. Runs in
  * the attach helper, between kp_stop_begin() and kp_stop_end().
  *
  * Nothing of the target's own is written: what calls need pointers to, the memfd's name and a path,

@@ -65,7 +65,7 @@ static const struct option_row rows[] = {
 	{ "duration", 'd', "TIME", SAMPLES, "length of the window: 10, 10s, 500ms, 2m" },
 	{ "rate", 'r', "RATE", CLOCKS,
 	  "999, 99hz or a period like 1ms (default: run 999, attach and wall 99)" },
-	{ "depth", OPT_DEPTH, "N", SAMPLES, "frames per stack at most, 1 to 256 (64)" },
+	{ "depth", OPT_DEPTH, "N", SAMPLES, "frames per stack at most, 1 to 1024 (127)" },
 	{ "unwind", OPT_UNWIND, "HOW", SAMPLES, "auto, fp, table or slice[:BYTES] (auto)" },
 	{ "cap", OPT_CAP, "N", SAMPLES, "samples at most; the window ends there (1000000)" },
 	{ "clock", OPT_CLOCK, "NAME", CLOCKS, "auto, cycles, task, timer or wall (auto)" },
@@ -410,7 +410,7 @@ static uint64_t default_rate_mhz(enum kp_command command, enum kp_clock_wish clo
 static void set_defaults(enum kp_command command, struct kp_options *o)
 {
 	*o = (struct kp_options){
-		.depth = 64,
+		.depth = 127,
 		.slice_bytes = 16384,
 		.cap = 1000000,
 		.duration_ns = command == KP_COMMAND_RECORD ? UINT64_C(10000000000) : 0,

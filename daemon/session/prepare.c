@@ -5,11 +5,18 @@
 #include "daemon/linux/maps.h"
 #include "daemon/session/agent_tables.h"
 #include "daemon/unwind/build.h"
+#include "proto/shm.h"
+#include "proto/tables.h"
 
+#include <elf.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#define PHDRS_MAX 64
+#define INTERPRETERS_MAX 4 /* a script's, its program's; the kernel takes no more of them either */
 
 static int build(const void *image, size_t size, const char *name, void **ret, size_t *ret_bytes,
 		 struct kp_err *err)
@@ -20,7 +27,11 @@ static int build(const void *image, size_t size, const char *name, void **ret, s
 int kp_prepare_store(uint16_t machine, struct kp_store **ret, char *ret_why, size_t size,
 		     struct kp_err *err)
 {
-	struct kp_store_options options = { .machine = machine, .build = build };
+	/* At its offsets there it is mapped in targets, as a part of the agent's memory. */
+	struct kp_store_options options = { .machine = machine,
+					    .build = build,
+					    .memory_name = KP_SHM_NAME,
+					    .memory_empty = KP_TABLES_DIRECTORY_BYTES };
 	struct kp_err why = { .text = "" };
 	char base[4096];
 
@@ -73,15 +84,55 @@ static int open_program(const char *name)
 	return -1;
 }
 
-void kp_prepare_program(struct kp_store *store, const char *name)
+/* What the kernel starts instead of a script, or in front of a program; "" if there is nothing. */
+static void read_interpreter(int fd, char *ret, size_t size)
 {
-	_cleanup_(kp_closep) int fd = store ? open_program(name) : -1;
+	char text[2 + PATH_MAX] = "";
+	Elf64_Ehdr ehdr;
+
+	*ret = 0;
+	if (pread(fd, &ehdr, sizeof(ehdr), 0) == sizeof(ehdr) &&
+	    memcmp(ehdr.e_ident, ELFMAG, SELFMAG) == 0 && ehdr.e_ident[EI_CLASS] == ELFCLASS64) {
+		for (unsigned i = 0; i < ehdr.e_phnum && i < PHDRS_MAX; i++) {
+			off_t at = (off_t)(ehdr.e_phoff + i * sizeof(Elf64_Phdr));
+			Elf64_Phdr phdr;
+
+			if (pread(fd, &phdr, sizeof(phdr), at) != sizeof(phdr))
+				return;
+			if (phdr.p_type != PT_INTERP || phdr.p_filesz >= size)
+				continue;
+			if (pread(fd, ret, phdr.p_filesz, (off_t)phdr.p_offset) !=
+			    (ssize_t)phdr.p_filesz)
+				*ret = 0;
+			ret[phdr.p_filesz] = 0;
+			return;
+		}
+	} else if (pread(fd, text, sizeof(text) - 1, 0) > 2 && memcmp(text, "#!", 2) == 0) {
+		char *path = text + 2 + strspn(text + 2, " \t");
+
+		path[strcspn(path, " \t\n")] = 0;
+		snprintf(ret, size, "%s", path);
+	}
+}
+
+static void ask_for(struct kp_store *store, const char *name, unsigned depth)
+{
+	_cleanup_(kp_closep) int fd = open_program(name);
 	uint8_t build_id[KP_CACHE_ID_MAX];
-	size_t len;
+	char interpreter[PATH_MAX];
 
 	if (fd < 0)
 		return;
-	len = kp_build_id_read(fd, build_id, sizeof(build_id));
-	kp_store_file(store, fd, name, build_id, len);
+	kp_store_file(store, fd, name, build_id, kp_build_id_read(fd, build_id, sizeof(build_id)));
+	read_interpreter(fd, interpreter, sizeof(interpreter));
+	if (interpreter[0] == '/' && depth < INTERPRETERS_MAX)
+		ask_for(store, interpreter, depth + 1);
+}
+
+void kp_prepare_program(struct kp_store *store, const char *name)
+{
+	if (!store)
+		return;
+	ask_for(store, name, 0);
 	kp_store_wait(store, KP_PREPARE_MS);
 }

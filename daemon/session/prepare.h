@@ -23,5 +23,8 @@ int kp_prepare_store(uint16_t machine, struct kp_store **ret, char *ret_why, siz
 /* What pid has mapped. The process is only looked at. store may be NULL, here and below. */
 void kp_prepare_process(struct kp_store *store, pid_t pid);
 
-/* A program that will be started: a path, or a name to be found in PATH. */
+/*
+ * A program that will be started, with its interpreter or dynamic linker: a path, or a name to be
+ * found in PATH.
+ */
 void kp_prepare_program(struct kp_store *store, const char *name);

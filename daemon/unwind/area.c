@@ -1,9 +1,6 @@
 /* One copy of each unwind table for all targets: area.h. Daemon, session loop. */
 #include "daemon/unwind/area.h"
 
-#include "proto/shm.h"
-#include "proto/tables.h"
-
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,11 +20,12 @@ static const uint8_t *map(int fd, uint64_t *room)
 	return NULL;
 }
 
-int kp_table_area_init(struct kp_table_area *area, uint64_t room, struct kp_err *err)
+int kp_table_area_init(struct kp_table_area *area, const char *name, uint64_t empty, uint64_t room,
+		       struct kp_err *err)
 {
-	int fd = memfd_create(KP_SHM_NAME, MFD_CLOEXEC);
+	int fd = memfd_create(name, MFD_CLOEXEC);
 
-	*area = (struct kp_table_area){ .fd = fd, .used = KP_TABLES_DIRECTORY_BYTES, .room = room };
+	*area = (struct kp_table_area){ .fd = fd, .used = empty, .room = room };
 	if (fd < 0)
 		return kp_fail_errno(err, "memory for unwind tables: memfd_create");
 	/* Nobody else opens it for writing by mistake. */

@@ -1,8 +1,7 @@
 /*
  * The unwind tables of a session in one memfd, which the daemon reads and each target that can open
- * it maps (read-only), so that a table is in memory once, whoever has the module. Its offsets are
- * those of a target's area for tables (proto/tables.h): the first KP_TABLES_DIRECTORY_BYTES stay
- * empty, because each target has a directory of its own in their place.
+ * it maps (read-only), so that a table is in memory once, whoever has the module. The first bytes
+ * can stay empty, for what each target has of its own in their place.
  *
  * Tables are only added. The file ends where the last one does: a target that locks its memory has
  * no more of it than there is. Session loop; the view is not inherited by forked helpers, who lock
@@ -17,12 +16,16 @@
 struct kp_table_area {
 	int fd; /* owned */
 	const uint8_t *view; /* of room bytes; readable up to used */
-	uint64_t used; /* directory's place included */
+	uint64_t used; /* what stays empty included */
 	uint64_t room;
 };
 
-/* room: bytes of address space that are wanted; less is taken where there is not so much. */
-int kp_table_area_init(struct kp_table_area *area, uint64_t room, struct kp_err *err);
+/*
+ * name: of the memfd. empty: bytes at the start that are left alone, a multiple of 4096. room: bytes
+ * of address space that are wanted; less is taken where there is not so much.
+ */
+int kp_table_area_init(struct kp_table_area *area, const char *name, uint64_t empty, uint64_t room,
+		       struct kp_err *err);
 void kp_table_area_deinit(struct kp_table_area *area);
 
 /*

@@ -55,7 +55,9 @@ int kp_store_create(const struct kp_store_options *options, struct kp_store **re
 		    struct kp_err *err)
 {
 	struct kp_store *store = calloc(1, sizeof(*store));
-	int r = store ? kp_table_area_init(&store->area, KP_STORE_BYTES_MAX, err)
+	const char *name = options->memory_name ? options->memory_name : "tables";
+	int r = store ? kp_table_area_init(&store->area, name, options->memory_empty,
+					   KP_STORE_BYTES_MAX, err)
 		      : kp_fail_nomem(err);
 
 	if (r < 0) {

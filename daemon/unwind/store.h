@@ -48,6 +48,8 @@ struct kp_store_options {
 	struct kp_cache *cache; /* taken over; NULL: none */
 	kp_build_fn build; /* kp_unwind_build(), but for tests */
 	uint32_t timeout_ms; /* 0: KP_STORE_TIMEOUT_MS */
+	const char *memory_name; /* as of kp_table_area_init(); NULL: some */
+	uint64_t memory_empty;
 };
 
 int kp_store_create(const struct kp_store_options *options, struct kp_store **ret,

@@ -34,7 +34,7 @@ errors)
 	for value in fast 0 -1 0hz 10001 1h 99hzz 1e9 nan ''; do
 		wrong 125 "--rate $value:" "${run[@]}" --rate "$value" -- true
 	done
-	for value in 0 257 -1 x 1.5 18446744073709551617 ''; do
+	for value in 0 1025 -1 x 1.5 18446744073709551617 ''; do
 		wrong 125 "--depth $value:" "${run[@]}" --depth "$value" -- true
 	done
 	for value in 0 -5 many; do

@@ -36,7 +36,7 @@ Test(options, without_any_there_are_defaults)
 {
 	cr_assert_eq(parse(KP_COMMAND_RUN, "run -- prog"), 0);
 	cr_assert_eq(o.rate_mhz, 999000);
-	cr_assert_eq(o.depth, 64);
+	cr_assert_eq(o.depth, 127);
 	cr_assert_eq(o.cap, 1000000);
 	cr_assert_eq(o.duration_ns, 0);
 	cr_assert_eq(o.clock, KP_CLOCK_AUTO);
@@ -219,8 +219,8 @@ Test(options, missing_and_superfluous_values_are_named)
 
 Test(options, numbers_have_their_range)
 {
-	wrong(KP_COMMAND_RUN, "run --depth 0", "--depth 0: give a number from 1 to 256");
-	wrong(KP_COMMAND_RUN, "run --depth 257", "--depth 257:");
+	wrong(KP_COMMAND_RUN, "run --depth 0", "--depth 0: give a number from 1 to 1024");
+	wrong(KP_COMMAND_RUN, "run --depth 1025", "--depth 1025:");
 	wrong(KP_COMMAND_RUN, "run --depth 64x", "--depth 64x:");
 	wrong(KP_COMMAND_RUN, "run --depth -1", "--depth -1:");
 	wrong(KP_COMMAND_RUN, "run --cap 0", "--cap 0:");

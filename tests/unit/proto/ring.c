@@ -113,7 +113,7 @@ Test(ring, cells_are_aligned_and_hold_the_depth)
 	cr_assert_eq(kp_ring_cell_bytes(1), 64);
 	cr_assert_eq(kp_ring_cell_bytes(5), 64);
 	cr_assert_eq(kp_ring_cell_bytes(6), 128);
-	cr_assert_eq(kp_ring_cell_bytes(KP_DEPTH_MAX), 2112);
+	cr_assert_eq(kp_ring_cell_bytes(KP_DEPTH_MAX), 8256);
 	cr_assert_eq(kp_ring_bytes(8, 6), KP_RING_HEAD_BYTES + 8 * 128);
 }
 

@@ -29,13 +29,15 @@ static int never(const void *image, size_t size, const char *name, void **ret, s
 	return kp_fail(e, KP_EBADDATA, "not in this test");
 }
 
-static void begin(uint64_t tables_bytes)
+static void begin_with(uint64_t tables_bytes, bool shared)
 {
-	struct kp_shm_shape shape = { .cell_count = 2, .words = 4, .tables_bytes = tables_bytes };
+	struct kp_shm_shape shape = {
+		.cell_count = 2, .words = 4, .tables_bytes = tables_bytes, .tables_shared = shared
+	};
 	struct kp_store_options options = { .machine = 62, .build = never };
 	int fd = memfd_create("test", MFD_CLOEXEC);
 
-	cr_assert_eq(ftruncate(fd, (off_t)kp_shm_bytes(&shape)), 0);
+	cr_assert_eq(ftruncate(fd, (off_t)kp_shm_file_bytes(&shape)), 0);
 	cr_assert_eq(kp_shm_map_init(&memory.map, fd, 0, &shape, &err), 0);
 	cr_assert_eq(kp_store_create(&options, &store, &err), 0);
 	for (size_t i = 0; i < PROCESSES; i++) {
@@ -43,6 +45,11 @@ static void begin(uint64_t tables_bytes)
 		process[i].modules.module = room[i];
 	}
 	cr_assert_eq(kp_agent_memory_add(&memory, &process[0], &err), 0);
+}
+
+static void begin(uint64_t tables_bytes)
+{
+	begin_with(tables_bytes, false);
 }
 
 /* Tables of some bytes each; what is in them is told by the number. */
@@ -209,6 +216,31 @@ Test(agent_tables, stop_coming_where_the_area_is_full)
 	cr_assert_eq(at(0x5000, NULL), 3);
 	cr_assert_eq(memory.tables.left_out, 1);
 	cr_assert_eq(memory.tables.modules_with_table, 2);
+}
+
+/* The directory points to where the store has them, as far as the target has that mapped. */
+Test(agent_tables, stay_where_they_are_if_they_are_shared)
+{
+	struct kp_tables_module found;
+	uint64_t bytes = KP_TABLES_DIRECTORY_BYTES + 8192;
+
+	begin_with(bytes, true);
+	cr_assert_eq(memory.map.view_bytes, memory.map.tables_off + KP_TABLES_DIRECTORY_BYTES);
+	cr_assert_eq(memory.map.bytes, memory.map.tables_off + bytes);
+	map(0, 0x1000, 0x3000, 0, 1, table(1, 100));
+	map(0, 0x4000, 0x5000, 0, 2, table(2, 100));
+	map(0, 0x6000, 0x7000, 0, 3, table(3, 100));
+	stored[1].off = KP_TABLES_DIRECTORY_BYTES;
+	stored[2].off = bytes - 104;
+	stored[3].off = bytes - 96;
+	update();
+	cr_assert_eq(kp_tables_find(memory.map.directory, bytes, 0x1000, &found), 0);
+	cr_assert_eq(found.table_off, KP_TABLES_DIRECTORY_BYTES);
+	cr_assert_eq(kp_tables_find(memory.map.directory, bytes, 0x4000, &found), 0);
+	cr_assert_eq(found.table_off, bytes - 104);
+	cr_assert_eq(kp_tables_find(memory.map.directory, bytes, 0x6000, &found), -1);
+	cr_assert_eq(memory.tables.left_out, 1);
+	cr_assert_eq(memory.tables.used, KP_TABLES_DIRECTORY_BYTES, "something was copied");
 }
 
 Test(agent_tables, stop_coming_where_the_directory_is_full)

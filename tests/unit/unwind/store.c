@@ -239,6 +239,38 @@ Test(store, builds_a_table_in_a_worker)
 	no_child_is_left();
 }
 
+/* Targets map what the daemon reads, and no more than that. */
+Test(store, has_all_tables_in_one_file)
+{
+	struct kp_store_options options = { .machine = MACHINE,
+					    .build = build,
+					    .memory_empty = 8192 };
+	const struct kp_stored *stored[2];
+	struct kp_store *store;
+	uint8_t bytes[64];
+	struct stat st;
+
+	make_dir();
+	cr_assert_eq(kp_store_create(&options, &store, &err), 0);
+	stored[0] = ask(store, "fine", 8);
+	stored[1] = ask(store, "other", 9);
+	cr_assert(kp_store_wait(store, LONG_MS));
+	for (size_t i = 0; i < 2; i++) {
+		size_t n = stored[i]->bytes < sizeof(bytes) ? stored[i]->bytes : sizeof(bytes);
+
+		cr_assert(has_table(stored[i], (uint8_t)(8 + i)));
+		cr_assert_geq(stored[i]->off, 8192);
+		cr_assert_eq(pread(kp_store_tables_fd(store), bytes, n, (off_t)stored[i]->off),
+			     (ssize_t)n);
+		cr_assert_arr_eq(bytes, stored[i]->data, n);
+	}
+	cr_assert_eq(fstat(kp_store_tables_fd(store), &st), 0);
+	cr_assert_leq((uint64_t)st.st_size, 8192 + stored[0]->bytes + stored[1]->bytes + 16);
+	cr_assert_eq(st.st_mode & 0777, S_IRUSR);
+	kp_store_destroy(store);
+	no_child_is_left();
+}
+
 Test(store, keeps_reasons)
 {
 	struct kp_store *store = begin();
