@@ -25,7 +25,7 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* The profiler's mapping that is read-only. */
+/* The profiler's mapping that is read-only: the directory, and tables, which may be another file's. */
 static int find_directory(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -36,8 +36,9 @@ static int find_directory(void)
 		if (strstr(line, "memfd:kitprof") &&
 		    sscanf(line, "%lx-%lx %4s", &start, &end, perms) == 3 &&
 		    strcmp(perms, "r--s") == 0) {
-			directory = (const void *)start;
-			area_bytes = end - start;
+			if (!directory)
+				directory = (const void *)start;
+			area_bytes = end - (uintptr_t)directory;
 		}
 	if (maps)
 		fclose(maps);
