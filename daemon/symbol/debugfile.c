@@ -249,3 +249,51 @@ int kp_debugfile_find_alt(const struct kp_elf_file *file, const char *const *dir
 		return kp_fail_nomem(err);
 	return try(path, id, data->d_size - len - 1, ret, err);
 }
+
+/* NULL where there are fewer than i. */
+static const char *nth(const char *const *dirs, size_t i)
+{
+	while (*dirs && i--)
+		dirs++;
+	return *dirs;
+}
+
+char *kp_debugfile_package_path(const struct kp_elf_file *file, const char *const *dirs, size_t i)
+{
+	const char *name = file->path + dir_len(file->path), *dir;
+	char *path;
+
+	if (i == 0)
+		return join(file->path, strlen(file->path), ".dwp", "");
+	dir = nth(dirs, (i - 1) / 2);
+	if (!dir)
+		return NULL;
+	if (i % 2 && file->path[0] == '/')
+		return join(dir, strlen(dir), file->path, ".dwp");
+	if (asprintf(&path, "%s/%s.dwp", dir, name) < 0)
+		return NULL;
+	return path;
+}
+
+char *kp_debugfile_split_path(const struct kp_elf_file *file, const char *name,
+			      const char *comp_dir, const char *const *dirs, size_t i)
+{
+	_cleanup_(kp_freep) char *built = NULL;
+	size_t beside = dir_len(file->path);
+	const char *last = name + dir_len(name), *dir;
+
+	if (name[0] != '/' && comp_dir)
+		built = join(comp_dir, strlen(comp_dir), "/", name);
+	else
+		built = strdup(name);
+	if (!built || i == 0)
+		return kp_take(built);
+	if (i == 1 || i == 2)
+		return join(file->path, beside, "", i == 1 && name[0] != '/' ? name : last);
+	dir = nth(dirs, (i - 3) / 2);
+	if (!dir)
+		return NULL;
+	if (i % 2)
+		return join(dir, strlen(dir), built[0] == '/' ? "" : "/", built);
+	return join(dir, strlen(dir), "/", last);
+}

@@ -34,3 +34,13 @@ int kp_debugfile_find_module(const char *path, const uint8_t *id, size_t id_len,
  */
 int kp_debugfile_find_alt(const struct kp_elf_file *file, const char *const *dirs, bool *ret_wanted,
 			  struct kp_elf_file **ret, struct kp_err *err);
+
+/*
+ * Where a file of split DWARF may lie: the i-th place, to be freed; NULL behind the last one, or
+ * when out of memory. A package of file's units: FILE.dwp beside it and below each DIR, as DIR +
+ * path and DIR + name. The half of one unit, which is called name and was written in comp_dir (or
+ * NULL): in comp_dir, beside file, below each DIR.
+ */
+char *kp_debugfile_package_path(const struct kp_elf_file *file, const char *const *dirs, size_t i);
+char *kp_debugfile_split_path(const struct kp_elf_file *file, const char *name,
+			      const char *comp_dir, const char *const *dirs, size_t i);

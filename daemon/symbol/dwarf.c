@@ -5,19 +5,32 @@
 #include "daemon/symbol/dwarf.h"
 
 #include "common/cleanup.h"
+#include "daemon/symbol/debugfile.h"
+#include "daemon/symbol/split.h"
+#include "daemon/symbol/splitfile.h"
 
 #include <dwarf.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #define UNIT_RANGES_MAX ((size_t)1 << 24) /* more than any module has; against bad files */
+
+/* What the DIEs of a split unit lie in. */
+struct half {
+	struct kp_elf_file *file; /* NULL: the package */
+	struct kp_split *split;
+};
 
 struct kp_dwarf {
 	Dwarf *dwarf, *alt;
 	const struct kp_elf_file *debug, *module;
+	const char *const *dirs;
+	struct kp_elf_file *package; /* NULL: not there, or not sought yet */
+	bool package_sought;
+	struct half *half;
+	size_t half_count;
+	char note[512]; /* "": nothing to say */
 	struct kp_unit *unit;
 	size_t count, capacity;
 	struct kp_rangemap map; /* address -> index of unit */
@@ -31,6 +44,12 @@ void kp_dwarf_close(struct kp_dwarf *d)
 		kp_unit_deinit(&d->unit[i]);
 	free(d->unit);
 	kp_rangemap_deinit(&d->map);
+	for (size_t i = 0; i < d->half_count; i++) {
+		kp_split_close(d->half[i].split);
+		kp_elf_file_destroy(d->half[i].file);
+	}
+	free(d->half);
+	kp_elf_file_destroy(d->package);
 	dwarf_end(d->dwarf);
 	dwarf_end(d->alt);
 	free(d);
@@ -62,10 +81,145 @@ static int add_stated_ranges(struct kp_dwarf *d, Dwarf_Die *cu, struct kp_err *e
 	return !any;
 }
 
+static const char *cu_string(Dwarf_Die *cu, unsigned name)
+{
+	Dwarf_Attribute attr;
+
+	return dwarf_formstring(dwarf_attr(cu, name, &attr));
+}
+
+/* Keeps what a unit's DIEs lie in. */
+static int keep_half(struct kp_dwarf *d, struct kp_elf_file *file, struct kp_split *split,
+		     struct kp_err *err)
+{
+	struct half *grown;
+
+	if (!(d->half_count & (d->half_count + 1))) { /* doubles: 1, 3, 7, ... */
+		grown = reallocarray(d->half, 2 * d->half_count + 1, sizeof(*grown));
+		if (!grown) {
+			kp_split_close(split);
+			return kp_fail_nomem(err);
+		}
+		d->half = grown;
+	}
+	d->half[d->half_count++] = (struct half){ file, split };
+	return 0;
+}
+
+/* 0: taken, with owner if there is one; > 0: it is not in there. */
+static int take_half(struct kp_dwarf *d, const struct kp_elf_file *file, struct kp_elf_file *owner,
+		     Dwarf_Die *cu, Dwarf_Die *ret, struct kp_err *err)
+{
+	struct kp_split_pieces pieces;
+	struct kp_split *split;
+	uint64_t id;
+	int r;
+
+	if (!kp_split_id(cu, &id))
+		return KP_SPLIT_NONE_HERE;
+	r = kp_splitfile_pieces(file, id, &pieces, err);
+	if (r == 0)
+		r = kp_split_open(d->debug, cu, &pieces, &split, ret, err);
+	return r == 0 ? keep_half(d, owner, split, err) : r;
+}
+
+static int find_package_of(struct kp_dwarf *d, const struct kp_elf_file *file, struct kp_err *err)
+{
+	char *path;
+
+	for (size_t i = 0; !d->package && (path = kp_debugfile_package_path(file, d->dirs, i));
+	     i++) {
+		struct kp_err why;
+		int r = access(path, R_OK) == 0 ? kp_elf_file_open(path, &d->package, &why) : 0;
+
+		free(path);
+		if (r == -KP_ENOMEM)
+			return kp_fail_nomem(err);
+	}
+	return 0;
+}
+
+/* > 0: there is no package, or the unit is not in it. */
+static int from_package(struct kp_dwarf *d, Dwarf_Die *cu, Dwarf_Die *ret, struct kp_err *err)
+{
+	int r = 0;
+
+	if (!d->package_sought) {
+		d->package_sought = true;
+		r = find_package_of(d, d->debug, err);
+		if (r == 0 && d->module != d->debug)
+			r = find_package_of(d, d->module, err);
+	}
+	if (r < 0 || !d->package)
+		return r < 0 ? r : KP_SPLIT_NONE_HERE;
+	return take_half(d, d->package, NULL, cu, ret, err);
+}
+
+/* > 0: not at this place. Takes path over. */
+static int from_file(struct kp_dwarf *d, char *path, Dwarf_Die *cu, Dwarf_Die *ret,
+		     struct kp_err *err)
+{
+	_cleanup_(kp_freep) char *owner = path;
+	_cleanup_(kp_elf_file_destroyp) struct kp_elf_file *file = NULL;
+	int r;
+
+	if (access(path, R_OK) < 0)
+		return KP_SPLIT_NONE_HERE;
+	r = kp_elf_file_open_whole(path, &file, err);
+	if (r < 0)
+		return r;
+	r = take_half(d, file, file, cu, ret, err);
+	if (r == 0)
+		(void)kp_take(file);
+	return r;
+}
+
+/*
+ * The split half of a skeleton unit. > 0: there is none; the symbol table gives the names then, and
+ * the skeleton the lines.
+ */
+static int split_half(struct kp_dwarf *d, Dwarf_Die *cu, Dwarf_Die *ret, struct kp_err *err)
+{
+	const char *name = cu_string(cu, DW_AT_dwo_name), *dir = cu_string(cu, DW_AT_comp_dir);
+	struct kp_err why = { 0 };
+	char *path;
+	int r;
+
+	if (!name)
+		name = cu_string(cu, DW_AT_GNU_dwo_name);
+	if (!name)
+		return KP_SPLIT_NONE_HERE;
+	r = from_package(d, cu, ret, &why);
+	for (size_t i = 0; r != 0 && r != -KP_ENOMEM &&
+			   (path = kp_debugfile_split_path(d->debug, name, dir, d->dirs, i));
+	     i++)
+		r = from_file(d, path, cu, ret, &why);
+	if (r == -KP_ENOMEM)
+		return kp_fail_nomem(err);
+	if (r != 0 && !d->note[0])
+		snprintf(d->note, sizeof(d->note),
+			 "%s: no inlined functions where the split half of the debug information, "
+			 "%.100s, is missing or another%s%.150s",
+			 d->debug->path, name, why.text[0] ? ": " : "", why.text);
+	return r == 0 ? 0 : KP_SPLIT_NONE_HERE;
+}
+
+/* Reads the unit, with its other half if it has one. */
+static int load(struct kp_dwarf *d, struct kp_unit *unit, struct kp_err *err)
+{
+	Dwarf_Die split;
+	uint64_t id;
+	int r = KP_SPLIT_NONE_HERE;
+
+	if (kp_split_id(&unit->cu, &id))
+		r = split_half(d, &unit->cu, &split, err);
+	return r < 0 ? r : kp_unit_load(unit, r == 0 ? &split : &unit->cu, d->module, err);
+}
+
 /* Where the unit's DIE says nothing, its functions do. */
 static int add_function_ranges(struct kp_dwarf *d, struct kp_unit *unit, struct kp_err *err)
 {
-	int r = kp_unit_load(unit, &unit->cu, d->module, err);
+	int r = load(d, unit, err);
 
 	for (size_t i = 0; r == 0 && i < unit->map.count; i++)
 		r = add_range(d, unit->map.range[i].start, unit->map.range[i].end, err);
@@ -117,7 +271,8 @@ static int index_units(struct kp_dwarf *d, struct kp_err *err)
 }
 
 int kp_dwarf_open(const struct kp_elf_file *debug, const struct kp_elf_file *alt,
-		  const struct kp_elf_file *module, struct kp_dwarf **ret, struct kp_err *err)
+		  const struct kp_elf_file *module, const char *const *dirs, struct kp_dwarf **ret,
+		  struct kp_err *err)
 {
 	struct kp_dwarf *d = calloc(1, sizeof(*d));
 	int r;
@@ -126,6 +281,7 @@ int kp_dwarf_open(const struct kp_elf_file *debug, const struct kp_elf_file *alt
 		return kp_fail_nomem(err);
 	d->debug = debug;
 	d->module = module;
+	d->dirs = dirs;
 	d->dwarf = dwarf_begin_elf(debug->elf, DWARF_C_READ, NULL);
 	if (!d->dwarf) {
 		r = kp_fail(err, KP_EBADDATA, "%s: debug information cannot be read: %s",
@@ -146,70 +302,18 @@ int kp_dwarf_open(const struct kp_elf_file *debug, const struct kp_elf_file *alt
 	return 0;
 }
 
-static const char *cu_string(Dwarf_Die *cu, unsigned name)
+const char *kp_dwarf_note(const struct kp_dwarf *d)
 {
-	Dwarf_Attribute attr;
-
-	return dwarf_formstring(dwarf_attr(cu, name, &attr));
-}
-
-/* True if the file dir/a/b is there and regular; *odd is set if it is there and something else. */
-static bool is_regular(const char *dir, size_t dir_len, const char *a, const char *b, bool *odd)
-{
-	_cleanup_(kp_freep) char *path = NULL;
-	struct stat st;
-
-	if (b[0] == '/')
-		dir_len = 0, a = "";
-	else if (a[0] == '/')
-		dir_len = 0;
-	if (asprintf(&path, "%.*s%s%s%s", (int)dir_len, dir, a, a[0] ? "/" : "", b) < 0) {
-		path = NULL;
-		return false;
-	}
-	if (stat(path, &st) < 0)
-		return false;
-	if (!S_ISREG(st.st_mode))
-		*odd = true;
-	return S_ISREG(st.st_mode);
-}
-
-/*
- * The split half (.dwo) of a skeleton unit. libdw finds and opens it, at two places that the file
- * names: it is let loose only where nothing but regular files can be opened. False: there is
- * none; the symbol table gives the names then, and the skeleton the lines.
- */
-static bool split_half(const struct kp_dwarf *d, Dwarf_Die *cu, Dwarf_Die *ret)
-{
-	const char *name = cu_string(cu, DW_AT_dwo_name), *dir = cu_string(cu, DW_AT_comp_dir);
-	const char *slash = strrchr(d->debug->path, '/');
-	size_t dir_len = slash ? (size_t)(slash - d->debug->path) + 1 : 0;
-	bool odd = false, beside, built;
-
-	if (!name)
-		name = cu_string(cu, DW_AT_GNU_dwo_name);
-	if (!name)
-		return false;
-	beside = is_regular(d->debug->path, dir_len, "", name, &odd);
-	built = dir && is_regular(d->debug->path, dir_len, dir, name, &odd);
-	if (odd || (!beside && !built))
-		return false;
-	memset(ret, 0, sizeof(*ret));
-	return dwarf_cu_info(cu->cu, NULL, NULL, NULL, ret, NULL, NULL, NULL) == 0 && ret->addr;
+	return d->note[0] ? d->note : NULL;
 }
 
 int kp_dwarf_unit(struct kp_dwarf *d, uint64_t address, struct kp_unit **ret, struct kp_err *err)
 {
-	struct kp_unit *unit;
-	Dwarf_Die split;
 	uint32_t i;
 
 	*ret = NULL;
 	if (!kp_rangemap_find(&d->map, address, &i))
 		return 0;
-	unit = *ret = &d->unit[i];
-	if (unit->loaded)
-		return 0;
-	return kp_unit_load(unit, split_half(d, &unit->cu, &split) ? &split : &unit->cu, d->module,
-			    err);
+	*ret = &d->unit[i];
+	return d->unit[i].loaded ? 0 : load(d, &d->unit[i], err);
 }

@@ -189,7 +189,7 @@ static Elf *begin(int fd)
 	return elf_begin(fd, st.st_size > READ_MAX ? ELF_C_READ_MMAP : ELF_C_READ, NULL);
 }
 
-int kp_elf_file_open(const char *path, struct kp_elf_file **ret, struct kp_err *err)
+static int open_path(const char *path, bool whole, struct kp_elf_file **ret, struct kp_err *err)
 {
 	struct kp_elf_file *file = start(path);
 
@@ -203,7 +203,22 @@ int kp_elf_file_open(const char *path, struct kp_elf_file **ret, struct kp_err *
 		return r;
 	}
 	file->elf = begin(file->fd);
+	/* before a section is read: libelf would forget what it has read of it */
+	if (whole && file->elf && elf_cntl(file->elf, ELF_C_FDREAD) == 0) {
+		close(file->fd);
+		file->fd = -1;
+	}
 	return finish(file, ret, err);
+}
+
+int kp_elf_file_open(const char *path, struct kp_elf_file **ret, struct kp_err *err)
+{
+	return open_path(path, false, ret, err);
+}
+
+int kp_elf_file_open_whole(const char *path, struct kp_elf_file **ret, struct kp_err *err)
+{
+	return open_path(path, true, ret, err);
 }
 
 int kp_elf_file_open_fd(int fd, const char *path, struct kp_elf_file **ret, struct kp_err *err)

@@ -241,6 +241,7 @@ int kp_lookup(struct kp_module *module, struct kp_names *names, struct kp_arena 
 		r = kp_dwarf_unit(module->dwarf, address, &l.unit, err);
 	if (r < 0)
 		return r;
+	kp_module_note_missing(module);
 	if (l.unit) {
 		f = kp_unit_function(l.unit, address);
 		if (kp_unit_line(l.unit, address, &file, &place.line))

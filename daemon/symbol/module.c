@@ -198,7 +198,7 @@ static int open_dwarf(struct kp_module *m, const char *const *dirs, struct kp_er
 		     debug->path);
 		return 0;
 	}
-	r = kp_dwarf_open(debug, m->alt, m->file, &m->dwarf, &why);
+	r = kp_dwarf_open(debug, m->alt, m->file, dirs, &m->dwarf, &why);
 	if (r == -KP_ENOMEM)
 		return kp_fail_nomem(err);
 	if (r < 0)
@@ -263,6 +263,14 @@ static void note_missing(struct kp_module *m)
 	else
 		note(m, "%s: stripped, and without a build id to find a debug file by",
 		     m->known.path);
+}
+
+void kp_module_note_missing(struct kp_module *m)
+{
+	const char *missing = m->dwarf ? kp_dwarf_note(m->dwarf) : NULL;
+
+	if (missing)
+		note(m, "%s", missing);
 }
 
 int kp_module_open(struct kp_module *m, const char *const *debug_dirs, struct kp_err *err)

@@ -36,5 +36,8 @@ bool kp_module_is(const struct kp_module *module, const struct kp_module_file *k
 /* Opens and indexes what there is, and notes what there is not. < 0 only when out of memory. */
 int kp_module_open(struct kp_module *module, const char *const *debug_dirs, struct kp_err *err);
 
+/* Notes what turned out to be missing while the module was read. */
+void kp_module_note_missing(struct kp_module *module);
+
 /* Files and indexes go, the note stays. */
 void kp_module_close(struct kp_module *module);
