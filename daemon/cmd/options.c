@@ -25,6 +25,7 @@ enum {
 	OPT_JSON,
 	OPT_DIR,
 	OPT_SYMBOLS,
+	OPT_SYSROOT,
 	OPT_SOCKET,
 	OPT_WINDOW,
 	OPT_KEEP,
@@ -79,6 +80,8 @@ static const struct option_row rows[] = {
 	{ "per-process", OPT_PER_PROCESS, NULL, REPORTS, "tell processes of one name apart" },
 	{ "symbols", OPT_SYMBOLS, "DIR", REPORTS & ~KP_COMMAND_ON,
 	  "binaries and debug files of other places; may be repeated" },
+	{ "sysroot", OPT_SYSROOT, "DIR", KP_COMMAND_REPORT,
+	  "files of another machine or a container, under their paths" },
 	{ "stats", OPT_STATS, NULL, KP_COMMAND_REPORT, "print how true the profile is instead" },
 	{ "json", OPT_JSON, NULL, KP_COMMAND_REPORT | KP_COMMAND_STATUS,
 	  "as a JSON object (report: with --stats)" },
@@ -258,6 +261,14 @@ static int add_symbols(const char *dir, struct kp_options *o, struct kp_err *err
 	return 0;
 }
 
+static int set_sysroot(const char *dir, struct kp_options *o, struct kp_err *err)
+{
+	if (access(dir, R_OK | X_OK) != 0)
+		return kp_fail_errno(err, "--sysroot %s", dir);
+	o->sysroot = dir;
+	return 0;
+}
+
 static int parse_format(const char *text, struct kp_options *o, struct kp_err *err)
 {
 	size_t len = strcspn(text, ":");
@@ -377,6 +388,9 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 		break;
 	case OPT_SYMBOLS:
 		r = add_symbols(value, o, err);
+		break;
+	case OPT_SYSROOT:
+		r = set_sysroot(value, o, err);
 		break;
 	case OPT_DIR:
 		o->dir = value;

@@ -50,6 +50,7 @@ struct kp_options {
 	/* --symbols, then where debug files are anyway; NULL-terminated */
 	const char *symbols[KP_SYMBOL_DIRS_MAX + 2];
 	size_t symbols_count; /* of --symbols */
+	const char *sysroot; /* NULL: not given */
 	bool all, everyone;
 	const char *user; /* NULL: not given */
 	uint64_t session; /* 0: not given */

@@ -130,6 +130,7 @@ int kp_output_write(const struct kp_options *o, const char *program,
 		.name = source->name,
 		.pins = source->pins,
 		.debug_dirs = o->symbols_count ? o->symbols : NULL,
+		.sysroot = o->sysroot,
 		.remark = remark,
 		.ctx = &w,
 	};

@@ -437,7 +437,10 @@ static int intern_values(struct collector *c, struct kp_err *err)
 
 static int prepare(struct collector *c, struct kp_err *err)
 {
-	struct kp_symbolizer_options options = { .debug_dirs = c->options->debug_dirs };
+	struct kp_symbolizer_options options = {
+		.debug_dirs = c->options->debug_dirs,
+		.sysroot = c->options->sysroot,
+	};
 	int r;
 
 	r = kp_profile_create(&c->profile, err);

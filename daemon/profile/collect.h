@@ -18,6 +18,7 @@ struct kp_collect_options {
 	const char *name; /* of the raw profile, for messages */
 	const struct kp_pins *pins; /* may be NULL */
 	const char *const *debug_dirs; /* see struct kp_symbolizer_options */
+	const char *sysroot; /* likewise */
 	kp_say_fn remark; /* may be NULL: why a module has no names, where a file was cut */
 	void *ctx;
 };

@@ -108,15 +108,41 @@ static bool judge(struct kp_module *m, struct kp_elf_file *file)
 		return true;
 	}
 	note(m, "%s: the file is another build than the one that ran (build id %s, not %s)",
-	     known->path,
-	     file->build_id ? id_text(file->build_id, file->build_id_len).text : "none",
+	     file->path, file->build_id ? id_text(file->build_id, file->build_id_len).text : "none",
 	     id_text(known->build_id, known->build_id_len).text);
 	kp_elf_file_destroy(file);
 	return false;
 }
 
+/* What lies at the path below another root. */
+static int open_below(struct kp_module *m, const char *sysroot, struct kp_err *err)
+{
+	const struct kp_module_file *known = &m->known;
+	_cleanup_(kp_freep) char *path = NULL;
+	struct kp_elf_file *file;
+	struct kp_err why = { 0 };
+	int r;
+
+	if (asprintf(&path, "%s%s", sysroot, known->path) < 0) {
+		path = NULL;
+		return kp_fail_nomem(err);
+	}
+	r = kp_elf_file_open(path, &file, &why);
+	if (r == -KP_ENOMEM)
+		return kp_fail_nomem(err);
+	if (r < 0) {
+		note(m, "%s", why.text);
+	} else if (known->build_id_len) {
+		judge(m, file);
+	} else {
+		note(m, "%s: not taken: the profile has no build id to know it by", path);
+		kp_elf_file_destroy(file);
+	}
+	return 0;
+}
+
 /* Opens what ran: the image, the pinned file, or what lies at the path now. */
-static int open_file(struct kp_module *m, struct kp_err *err)
+static int open_file(struct kp_module *m, const char *sysroot, struct kp_err *err)
 {
 	const struct kp_module_file *known = &m->known;
 	struct kp_elf_file *file = NULL;
@@ -140,6 +166,10 @@ static int open_file(struct kp_module *m, struct kp_err *err)
 		note(m, "%s: is no file, and there is no image of it", known->path);
 		return 0;
 	}
+	if (sysroot)
+		r = open_below(m, sysroot, err);
+	if (r < 0 || m->file || (sysroot && !known->build_id_len))
+		return r;
 	r = kp_elf_file_open(known->path, &file, &why);
 	if (r == -KP_ENOMEM)
 		return kp_fail_nomem(err);
@@ -273,7 +303,8 @@ void kp_module_note_missing(struct kp_module *m)
 		note(m, "%s", missing);
 }
 
-int kp_module_open(struct kp_module *m, const char *const *debug_dirs, struct kp_err *err)
+int kp_module_open(struct kp_module *m, const char *sysroot, const char *const *debug_dirs,
+		   struct kp_err *err)
 {
 	struct kp_err why = { 0 };
 	int r;
@@ -281,7 +312,7 @@ int kp_module_open(struct kp_module *m, const char *const *debug_dirs, struct kp
 	if (m->open)
 		return 0;
 	m->note[0] = '\0';
-	r = open_file(m, err);
+	r = open_file(m, sysroot, err);
 	if (r < 0)
 		return r;
 	m->open = true;

@@ -34,7 +34,8 @@ void kp_module_destroy(struct kp_module *module);
 bool kp_module_is(const struct kp_module *module, const struct kp_module_file *known);
 
 /* Opens and indexes what there is, and notes what there is not. < 0 only when out of memory. */
-int kp_module_open(struct kp_module *module, const char *const *debug_dirs, struct kp_err *err);
+int kp_module_open(struct kp_module *module, const char *sysroot, const char *const *debug_dirs,
+		   struct kp_err *err);
 
 /* Notes what turned out to be missing while the module was read. */
 void kp_module_note_missing(struct kp_module *module);

@@ -13,25 +13,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STANDARD_DIR "/usr/lib/debug"
+
 struct kp_symbolizer {
 	struct kp_arena arena; /* frames and strings */
 	struct kp_names *names;
 	const char **debug_dirs; /* NULL-terminated, in the arena */
+	const char *sysroot; /* likewise, or NULL */
 	struct kp_module **module;
 	size_t count, capacity;
 	struct kp_module *open; /* the one that may be open */
 };
 
-static int copy_dirs(struct kp_symbolizer *s, const char *const *dirs, struct kp_err *err)
+/* DIR + path, in the arena. */
+static const char *below(struct kp_symbolizer *s, const char *dir, const char *path)
 {
-	static const char *const standard[] = { "/usr/lib/debug", NULL };
+	size_t dir_len = strlen(dir), path_len = strlen(path);
+	char *ret = kp_arena_alloc(&s->arena, dir_len + path_len + 1);
+
+	if (ret) {
+		memcpy(ret, dir, dir_len);
+		memcpy(ret + dir_len, path, path_len + 1);
+	}
+	return ret;
+}
+
+/* Behind those that are given, that of the other root. */
+static int copy_dirs(struct kp_symbolizer *s, const char *const *dirs, const char *sysroot,
+		     struct kp_err *err)
+{
+	static const char *const standard[] = { STANDARD_DIR, NULL };
 	size_t n = 0;
 
 	if (!dirs)
 		dirs = standard;
 	while (dirs[n])
 		n++;
-	s->debug_dirs = kp_arena_alloc(&s->arena, (n + 1) * sizeof(*s->debug_dirs));
+	s->debug_dirs = kp_arena_alloc(&s->arena, (n + 2) * sizeof(*s->debug_dirs));
 	if (!s->debug_dirs)
 		return kp_fail_nomem(err);
 	for (size_t i = 0; i < n; i++) {
@@ -39,7 +57,11 @@ static int copy_dirs(struct kp_symbolizer *s, const char *const *dirs, struct kp
 		if (!s->debug_dirs[i])
 			return kp_fail_nomem(err);
 	}
-	return 0;
+	if (!sysroot)
+		return 0;
+	s->sysroot = below(s, sysroot, "");
+	s->debug_dirs[n] = below(s, sysroot, STANDARD_DIR);
+	return s->sysroot && s->debug_dirs[n] ? 0 : kp_fail_nomem(err);
 }
 
 int kp_symbolizer_create(const struct kp_symbolizer_options *options, struct kp_symbolizer **ret,
@@ -50,7 +72,8 @@ int kp_symbolizer_create(const struct kp_symbolizer_options *options, struct kp_
 
 	if (!s)
 		return kp_fail_nomem(err);
-	r = copy_dirs(s, options ? options->debug_dirs : NULL, err);
+	r = copy_dirs(s, options ? options->debug_dirs : NULL, options ? options->sysroot : NULL,
+		      err);
 	if (r == 0)
 		r = kp_names_create(&s->arena, &s->names, err);
 	if (r < 0) {
@@ -118,7 +141,7 @@ int kp_symbolizer_resolve(struct kp_symbolizer *s, uint32_t module, const uint64
 	if (s->open && s->open != m)
 		kp_module_close(s->open);
 	s->open = m;
-	r = kp_module_open(m, s->debug_dirs, err);
+	r = kp_module_open(m, s->sysroot, s->debug_dirs, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		if (i && file_offset[i] == file_offset[i - 1])
 			ret[i] = ret[i - 1];

@@ -18,6 +18,11 @@ struct kp_symbolizer;
 
 struct kp_symbolizer_options {
 	const char *const *debug_dirs; /* NULL-terminated; NULL: { "/usr/lib/debug" } */
+	/*
+	 * What the modules' paths start at, where they are another machine's or a container's: looked
+	 * at first, taken by build id only, and no path of this machine is taken without. NULL: "/".
+	 */
+	const char *sysroot;
 };
 
 /* What is known of a module's file. Copied by kp_symbolizer_module(), except fd and image. */

@@ -105,6 +105,15 @@ binary)
 	report 0 prof.kitprof -q -f folded:- --symbols here --symbols there
 	cmp out prof.folded || fail "with the program elsewhere the report is another one"
 	report 2 prof.kitprof --symbols nowhere
+	# A root of another machine: there the program has its path.
+	mkdir -p root"$PWD"
+	cp "$VICTIMS/shares-O0-fp-static" root"$PWD"/program
+	report 0 prof.kitprof -q -f folded:- --sysroot root
+	has_not out fifty
+	cp "$VICTIMS/shares" root"$PWD"/program
+	report 0 prof.kitprof -q -f folded:- --sysroot root
+	cmp out prof.folded || fail "with the program below another root the report is another one"
+	report 2 prof.kitprof --sysroot nowhere
 	cp "$VICTIMS/shares" program
 	report 0 prof.kitprof -q -f folded:-
 	cmp out prof.folded || fail "with the program back the report is another one"

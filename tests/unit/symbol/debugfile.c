@@ -112,6 +112,93 @@ Test(debugfile, takes_the_module_itself_from_elsewhere)
 	}
 }
 
+/* Below another root, where the module and its debug file have the paths that they had. */
+static struct kp_frames ask_below(const struct place *p, struct kp_module_file *file,
+				  struct question *q)
+{
+	char root[512];
+	struct kp_symbolizer_options options = { .sysroot = root };
+
+	snprintf(root, sizeof(root), "%s/root", p->dir);
+	file->path = p->module;
+	file->fd = -1;
+	cr_assert_eq(kp_symbolizer_create(&options, &q->symbolizer, NULL), 0);
+	cr_assert_eq(kp_symbolizer_module(q->symbolizer, file, &q->module, NULL), 0);
+	return question_ask(q, p->offset);
+}
+
+static void put_below(const struct place *p, const struct fixture *f)
+{
+	char name[1024];
+
+	snprintf(name, sizeof(name), "root%s", p->module);
+	put(p, f, name);
+}
+
+Test(debugfile, another_root_is_looked_at_first)
+{
+	struct place p = place_open(); /* at its own path it is stripped */
+	struct kp_module_file file = { .build_id = build_id, .build_id_len = 20 };
+	struct question q;
+	struct kp_frames frames = ask_below(&p, &file, &q);
+
+	cr_assert_eq(frames.count, 1);
+	question_close(&q);
+	put_below(&p, &p.full);
+	frames = ask_below(&p, &file, &q);
+	cr_assert_eq(frames.count, 3);
+	cr_assert_null(kp_symbolizer_note(q.symbolizer, q.module));
+	question_close(&q);
+	fixture_remove_tree(p.dir);
+}
+
+Test(debugfile, of_another_root_is_found_by_build_id)
+{
+	struct place p = place_open();
+	struct kp_module_file file = { .build_id = build_id, .build_id_len = 20 };
+	struct question q;
+	struct kp_frames frames;
+
+	put_below(&p, &p.stripped);
+	put(&p, &p.debug, "root/usr/lib/debug/" DEBUG_PATH);
+	frames = ask_below(&p, &file, &q);
+	cr_assert_eq(frames.count, 3);
+	question_close(&q);
+	fixture_remove_tree(p.dir);
+}
+
+Test(debugfile, another_root_gives_nothing_of_another_build)
+{
+	struct place p = place_open();
+	struct fixture other = fixture_open("names.so");
+	struct kp_module_file file = { .build_id = build_id, .build_id_len = 20 };
+	struct question q;
+	struct kp_frames frames;
+
+	put_below(&p, &other);
+	cr_assert_eq(unlink(p.module), 0);
+	frames = ask_below(&p, &file, &q);
+	cr_assert_eq(frames.count, 0);
+	cr_assert_not_null(strstr(kp_symbolizer_note(q.symbolizer, q.module), "another build"));
+	question_close(&q);
+	fixture_remove_tree(p.dir);
+}
+
+Test(debugfile, with_another_root_nothing_is_taken_without_a_build_id)
+{
+	struct place p = place_open();
+	struct kp_module_file file = { .path = NULL };
+	struct question q;
+	struct kp_frames frames;
+
+	put_below(&p, &p.full);
+	frames = ask_below(&p, &file, &q); /* neither there nor at this machine's path */
+	cr_assert_eq(frames.count, 0);
+	cr_assert_not_null(strstr(kp_symbolizer_note(q.symbolizer, q.module), "no build id"));
+	question_close(&q);
+	fixture_remove_tree(p.dir);
+}
+
 Test(debugfile, takes_a_stripped_module_and_its_debug_file_from_one_directory)
 {
 	struct place p = place_open();
