@@ -4,7 +4,9 @@
 #include "common/cleanup.h"
 #include "daemon/linux/monotonic.h"
 #include "daemon/linux/proc.h"
+#include "daemon/watch/jitdump.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -196,7 +198,7 @@ static int note_compiled(struct kp_attachment *a, const struct kp_ring_record *r
 		const struct kp_known_module *module = kp_modules_find(&a->modules, address);
 
 		if (module && module->anon)
-			r = kp_perf_map_note(&a->perf_map, address, err);
+			r = kp_compiled_note(&a->compiled, address, err);
 	}
 	return r;
 }
@@ -427,6 +429,15 @@ static int meet_armed(struct kp_attachment *a, pid_t tid, struct kp_err *err)
 	return r;
 }
 
+static const void *module_found(void *ctx, const struct kp_module_found *found)
+{
+	struct kp_attachment *a = ctx;
+
+	if (found->fd >= 0 && kp_jitdump_is_name(found->name))
+		kp_compiled_take_dump(&a->compiled, fcntl(found->fd, F_DUPFD_CLOEXEC, 3));
+	return kp_agent_tables_found(a->plan->store, found);
+}
+
 /*
  * After the agent is in the process. armed: threads in the table whose timers it armed already.
  * parent: 0, or the pid that it was forked from.
@@ -443,11 +454,11 @@ static int start(struct kp_attachment *a, const struct kp_mail *mail, size_t arm
 	a->live = true;
 	a->attached_ns = kp_now_ns();
 	kp_modules_init(&a->modules, a->target.pid, a->plan->writer, a->plan->pins);
-	kp_perf_map_init(&a->perf_map, a->target.pid, a->target.ns_pid);
+	kp_compiled_init(&a->compiled, a->target.pid, a->target.ns_pid);
 	a->modules.skip_base = map->base;
 	a->modules.skip_end = map->base + map->bytes;
-	a->modules.found = kp_agent_tables_found;
-	a->modules.found_ctx = a->plan->store;
+	a->modules.found = module_found;
+	a->modules.found_ctx = a;
 	r = tids ? make_clocks(a, err) : kp_fail_nomem(err);
 	for (size_t i = 0; i < armed && r == 0; i++)
 		tids[i] = a->threads.thread[i].tid;
@@ -774,7 +785,7 @@ int kp_attachment_close(struct kp_attachment *a, uint64_t elapsed_ns, uint64_t *
 		      ret_stopped_ns, err);
 	drained = kp_drain_run(&a->memory->drain, elapsed_ns, alone, r < 0 ? NULL : err);
 	if (r == 0 && drained == 0)
-		drained = kp_perf_map_put(&a->perf_map, a->plan->writer, err);
+		drained = kp_compiled_put(&a->compiled, a->plan->writer, err);
 	return r < 0 ? r : drained;
 }
 
@@ -786,7 +797,7 @@ void kp_attachment_deinit(struct kp_attachment *a)
 	kp_clock_destroy(a->timer);
 	kp_threads_deinit(&a->threads);
 	kp_modules_deinit(&a->modules);
-	kp_perf_map_deinit(&a->perf_map);
+	kp_compiled_deinit(&a->compiled);
 	if (a->memory) {
 		kp_agent_memory_remove(a->memory, a);
 		if (a->memory->user_count == 0)

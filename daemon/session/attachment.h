@@ -12,7 +12,7 @@
 #include "daemon/session/outsiders.h"
 #include "daemon/session/tally.h"
 #include "daemon/watch/modules.h"
-#include "daemon/watch/perf_map.h"
+#include "daemon/watch/compiled.h"
 #include "daemon/watch/task_events.h"
 #include "daemon/watch/threads.h"
 
@@ -51,7 +51,7 @@ struct kp_attachment {
 	struct kp_threads threads;
 	struct kp_tally *tally; /* of the process: it outlives a program */
 	struct kp_modules modules;
-	struct kp_perf_map perf_map;
+	struct kp_compiled compiled;
 	bool look_at_threads, look_at_modules,
 		look_at_names; /* something is said to have changed */
 	bool flush; /* signals of ours are pending that would stay so */

@@ -150,7 +150,24 @@ def unwind_build_seeds():
             yield f"debug{version}-{cpu}", bytes([cpu + 3, parts]) + debug_frame(version, cpu)
 
 
+def jitdump_seeds():
+    """daemon/watch/jitdump.c"""
+    def record(kind, body):
+        return struct.pack("<IIQ", kind, 16 + len(body), 0) + body
+
+    def load(address, index, name):
+        return record(0, struct.pack("<IIQQQQ", 1, 1, address, address, 8, index) + name + b"\0" + 8 * b"\x90")
+
+    header = struct.pack("<6IQQ", 0x4A695444, 1, 40, 62, 0, 1, 0, 0)
+    moved = record(1, struct.pack("<IIQQQQQ", 1, 1, 0x3000, 0x1000, 0x3000, 8, 5))
+    lines = record(2, struct.pack("<QQQII", 0x1000, 1, 0x1000, 7, 0) + b"a.js\0")
+    yield "loads", header + load(0x1000, 5, b"JS:*fib a.js:1") + lines + load(0x2000, 6, b"b") + moved + record(3, b"")
+
+
 def main():
+    (CORPUS / "jitdump").mkdir(exist_ok=True)
+    for name, data in jitdump_seeds():
+        (CORPUS / "jitdump" / name).write_bytes(data)
     for name, data in walk_seeds():
         (CORPUS / "walk" / name).write_bytes(data)
     for name, data in unwind_build_seeds():

@@ -1,5 +1,5 @@
 #!/bin/bash
-# names.sh deleted|dlopen|vdso|templates|python|jit: code is named, wherever it comes from.
+# names.sh deleted|dlopen|vdso|templates|python|jit|jitdump: code is named, wherever it comes from.
 . "$(dirname "$0")/truth.sh"
 
 case $1 in
@@ -64,14 +64,16 @@ END
 	awk '/^ / && $6 ~ /^(_?Py|\[|__|mem|str|[a-z_]+$)/ { named += $1 } END { exit !(named > 50) }' prof.flat ||
 		fail "most of python3 has no name"
 	;;
-jit)
+jit | jitdump)
 	need_tool node
 	cat >work.js <<'END'
 function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 function spin(ms) { const t = Date.now(); let s = 0; while (Date.now() - t < ms) s += fib(18); return s; }
 console.log(spin(Number(process.argv[2])) > 0);
 END
-	start kitprof "$KITPROF" run -- node --perf-basic-prof work.js 2500
+	option=--perf-basic-prof
+	[ "$1" = jit ] || option=--perf-prof # into a file in this directory
+	start kitprof "$KITPROF" run -- node "$option" work.js 2500
 	until_true 20 test -s prof.kitprof || fail "sampling does not begin"
 	for child in $(cat "/proc/$pid/task/$pid/children"); do
 		litter+=("/tmp/perf-$child.map")
@@ -81,6 +83,7 @@ END
 		fail "fib has no name: $(sort -t' ' -k2 -rn prof.folded | head -n 5)"
 	"$RAWDUMP" prof.kitprof | grep -q '^symbol .*fib' || fail "the raw profile has no name for fib"
 	# Later, where the program's file is gone.
+	rm -f jit-*.dump
 	cp prof.folded before.folded
 	run_says 0 "$KITPROF" report prof.kitprof
 	cmp prof.folded before.folded || fail "names are lost in a later report"

@@ -1,5 +1,5 @@
 /* Unit tests of perf maps: of this process, in /tmp, as a JIT compiler would write it. */
-#include "daemon/watch/perf_map.h"
+#include "daemon/watch/compiled.h"
 #include "tests/support/test.h"
 #include "tests/unit/profile/raw_memory.h"
 
@@ -35,18 +35,18 @@ static void write_map(const char *text)
 static const char *symbols(const uint64_t *place, size_t count)
 {
 	static char text[8192];
-	struct kp_perf_map map;
+	struct kp_compiled map;
 	struct kp_raw_reader reader;
 	struct kp_raw_record record;
 	struct raw_memory *raw = raw_memory_create();
 	size_t len = 0;
 
 	text[0] = '\0';
-	kp_perf_map_init(&map, getpid(), getpid());
+	kp_compiled_init(&map, getpid(), getpid());
 	for (size_t i = 0; i < count; i++)
-		cr_assert_eq(kp_perf_map_note(&map, place[i], &err), 0);
-	cr_assert_eq(kp_perf_map_put(&map, &raw->writer, &err), 0, "%s", err.text);
-	kp_perf_map_deinit(&map);
+		cr_assert_eq(kp_compiled_note(&map, place[i], &err), 0);
+	cr_assert_eq(kp_compiled_put(&map, &raw->writer, &err), 0, "%s", err.text);
+	kp_compiled_deinit(&map);
 	cr_assert_eq(kp_raw_reader_init(&reader, raw->words, raw->size, "memory", &err), 0);
 	while (kp_raw_read(&reader, &record, &err) == KP_RAW_RECORD) {
 		cr_assert_eq(record.type, KP_RAW_SYMBOL);
@@ -127,11 +127,11 @@ Test(perf_map, does_not_believe_others)
 
 Test(perf_map, has_a_limit)
 {
-	struct kp_perf_map map;
+	struct kp_compiled map;
 
-	kp_perf_map_init(&map, getpid(), getpid());
-	for (uint64_t i = 1; i < 2 * (uint64_t)KP_PERF_MAP_PLACES_MAX; i++)
-		cr_assert_eq(kp_perf_map_note(&map, i * 16, &err), 0);
-	cr_assert_eq(map.count, KP_PERF_MAP_PLACES_MAX);
-	kp_perf_map_deinit(&map);
+	kp_compiled_init(&map, getpid(), getpid());
+	for (uint64_t i = 1; i < 2 * (uint64_t)KP_COMPILED_PLACES_MAX; i++)
+		cr_assert_eq(kp_compiled_note(&map, i * 16, &err), 0);
+	cr_assert_eq(map.count, KP_COMPILED_PLACES_MAX);
+	kp_compiled_deinit(&map);
 }
