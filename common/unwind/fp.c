@@ -69,6 +69,24 @@ static int is_bare_leaf(const struct kp_frame_layout *layout, const struct kp_re
 	return *ret && check_fp(layout, *ret, fp) == KP_WALK_ON;
 }
 
+/* Moves *regs to the caller, if the two words of the frame at fp can be those of one. */
+static enum kp_walk_end arrive(const struct kp_frame_layout *layout, struct kp_regs *regs,
+			       uint64_t fp, uint64_t return_address, uint64_t prev_fp)
+{
+	return_address &= layout->code_mask;
+	if (!return_address)
+		return KP_WALK_ZERO_PC;
+	if (return_address < KP_CODE_MIN)
+		return KP_WALK_BAD_PC;
+
+	regs->pc = return_address;
+	regs->sp = at(fp, layout->sp_after_off);
+	regs->fp = prev_fp;
+	regs->ra = 0;
+	regs->base = KP_REG_LOST;
+	return KP_WALK_ON;
+}
+
 /* Inline, to spare the walk in the handler a stack frame. */
 static inline __attribute__((always_inline)) enum kp_walk_end
 step(const struct kp_frame_layout *layout, struct kp_regs *regs, int leaf,
@@ -86,19 +104,26 @@ step(const struct kp_frame_layout *layout, struct kp_regs *regs, int leaf,
 	else if (read_word(ctx, at(fp, layout->return_off), &return_address) ||
 		 read_word(ctx, at(fp, layout->prev_fp_off), &prev_fp))
 		return KP_WALK_UNREADABLE;
+	return arrive(layout, regs, fp, return_address, prev_fp);
+}
 
-	return_address &= layout->code_mask;
-	if (!return_address)
-		return KP_WALK_ZERO_PC;
-	if (return_address < KP_CODE_MIN)
-		return KP_WALK_BAD_PC;
+enum kp_walk_end kp_fp_switch(const struct kp_frame_layout *layout, struct kp_regs *regs,
+			      kp_read_word_fn read_word, void *ctx)
+{
+	uint64_t fp = regs->fp & layout->data_mask;
+	uint64_t return_address, prev_fp;
+	enum kp_walk_end end;
 
-	regs->pc = return_address;
-	regs->sp = at(fp, layout->sp_after_off);
-	regs->fp = prev_fp;
-	regs->ra = 0;
-	regs->base = KP_REG_LOST;
-	return KP_WALK_ON;
+	end = check_fp(layout, fp, 0);
+	if (end != KP_WALK_ON)
+		return end;
+	if (read_word(ctx, at(fp, layout->return_off), &return_address) ||
+	    read_word(ctx, at(fp, layout->prev_fp_off), &prev_fp))
+		return KP_WALK_UNREADABLE;
+	end = check_fp(layout, prev_fp & layout->data_mask, at(fp, layout->sp_after_off));
+	if (end != KP_WALK_ON && end != KP_WALK_ROOT)
+		return end;
+	return arrive(layout, regs, fp, return_address, prev_fp);
 }
 
 enum kp_walk_end kp_fp_step(const struct kp_frame_layout *layout, struct kp_regs *regs, int leaf,

@@ -70,6 +70,16 @@ enum kp_walk_end kp_fp_step(const struct kp_frame_layout *layout, struct kp_regs
 			    kp_read_word_fn read_word, void *ctx);
 
 /*
+ * The same where the code is known to have left one stack for another: the frame may be anywhere. It
+ * has to look like one all the more: the frame pointer that it has saved is 0 or leads up from there
+ * as any step's has to. The only step that may go down, so it is the walker's to count them.
+ */
+enum kp_walk_end kp_fp_switch(const struct kp_frame_layout *layout, struct kp_regs *regs,
+			      kp_read_word_fn read_word, void *ctx);
+
+#define KP_FP_SWITCHES_MAX 8 /* in one walk: in Go one, two more for each call from C back to Go */
+
+/*
  * The whole walk: writes the leaf's pc and the callers' return addresses to pc[0..max-1], leaf
  * first, and their number (1..max) to *ret_n. max >= 1. Returns how it ended; KP_WALK_DEPTH when
  * max frames were written and the chain goes on.

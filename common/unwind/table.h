@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define KP_TABLE_MAGIC UINT32_C(0x5455504b) /* "KPUT" */
-#define KP_TABLE_VERSION 2u
+#define KP_TABLE_VERSION 3u
 #define KP_TABLE_PAGE_SHIFT 16
 
 struct kp_table_head {
@@ -55,6 +55,12 @@ enum kp_cfa_kind {
 	KP_CFA_PLT = 7, /* sp + cfa_off + ((pc & 15) >= reg ? 8 : 0) */
 	KP_CFA_SIGNAL = 8, /* a signal frame of the kernel's: all registers lie at sp */
 	KP_CFA_INVALID = 9, /* said, but not in a way that this table can hold */
+	/* No CFA is said, but something of the frame pointer: */
+	KP_CFA_CHAIN = 10, /* this code keeps it, and 0 is the root */
+	KP_CFA_SWITCH = 11, /* the same, and it may point to a frame on another stack */
+	KP_CFA_LEFT =
+		12, /* interrupted here: as SWITCH; a caller: STOP, its stack may be in use by others */
+	KP_CFA_COUNT
 };
 
 /* Where the caller's value of a register (frame pointer, return address, base register) is. */

@@ -19,6 +19,7 @@ struct place {
 	struct kp_regs *regs;
 	uint8_t how; /* enum kp_walk_how */
 	uint8_t signals; /* signal frames so far */
+	uint8_t switches; /* steps to other stacks so far */
 	uint8_t first; /* the interrupted thread's own registers */
 	uint8_t interrupted; /* pc is an instruction, not a return address; ra is known */
 	uint8_t sp_is_known; /* else it is only a lower bound */
@@ -46,6 +47,70 @@ static inline __attribute__((always_inline)) enum kp_walk_end step_by_fp(const s
 	if (end == KP_WALK_ON || kp_walk_is_whole(end))
 		arrive(place, KP_HOW_FP, 0, (int)layout->sp_after_exact);
 	place->by_rule = 0;
+	return end;
+}
+
+/*
+ * A step to where the frame pointer leads, be it on another stack. Who goes over to another stack by
+ * such code has come from code that is known.
+ */
+static __attribute__((noinline)) enum kp_walk_end step_to_stack(const struct kp_walk *walk,
+								struct place *place)
+{
+	const struct kp_frame_layout *layout = &walk->arch->frame;
+	struct kp_regs caller = *place->regs;
+	struct kp_table_rule rule;
+	enum kp_walk_end end;
+
+	if (place->switches++ == KP_FP_SWITCHES_MAX)
+		return KP_WALK_NOT_ADVANCING;
+	end = kp_fp_switch(layout, &caller, walk->read_word, walk->read_ctx);
+	if (end == KP_WALK_ON &&
+	    (walk->find_rule(walk->find_ctx, caller.pc - 1, &rule) || rule.cfa == KP_CFA_GAP))
+		return KP_WALK_BAD_PC;
+	if (end == KP_WALK_ON)
+		*place->regs = caller;
+	if (end == KP_WALK_ON || kp_walk_is_whole(end))
+		arrive(place, KP_HOW_FP, 0, (int)layout->sp_after_exact);
+	place->by_rule = 0;
+	return end;
+}
+
+/*
+ * The interrupted function has no frame yet, or none any more, and the frame pointer of its caller
+ * is on another stack: then the caller is one that went over, and its rule says so. 0 if it is not.
+ */
+static __attribute__((noinline)) int step_off_entry(const struct kp_walk *walk, struct place *place)
+{
+	int has_link_register = walk->arch->signal.ra_off != 0;
+	uint64_t back = place->regs->ra;
+	struct kp_table_rule rule;
+
+	if (!has_link_register && (place->regs->sp % sizeof(back) ||
+				   walk->read_word(walk->read_ctx, place->regs->sp, &back)))
+		return 0;
+	back &= walk->arch->frame.code_mask;
+	if (back < KP_CODE_MIN || walk->find_rule(walk->find_ctx, back - 1, &rule) ||
+	    (rule.cfa != KP_CFA_SWITCH && rule.cfa != KP_CFA_LEFT && rule.cfa != KP_CFA_STOP))
+		return 0;
+	place->regs->pc = back;
+	place->regs->sp += has_link_register ? 0 : sizeof(back);
+	place->regs->ra = 0;
+	place->regs->base = KP_REG_LOST;
+	arrive(place, KP_HOW_TABLE, 0, 1);
+	place->by_rule = 0;
+	return 1;
+}
+
+static inline __attribute__((always_inline)) enum kp_walk_end
+step_by_chain(const struct kp_walk *walk, struct place *place)
+{
+	int interrupted = place->interrupted;
+	enum kp_walk_end end = step_by_fp(walk, place);
+
+	if (interrupted && (end == KP_WALK_NOT_ADVANCING || end == KP_WALK_TOO_FAR) &&
+	    step_off_entry(walk, place))
+		return KP_WALK_ON;
 	return end;
 }
 
@@ -113,6 +178,12 @@ static __attribute__((noinline)) int is_beginning(const struct kp_walk *walk,
 	       rule.cfa != KP_CFA_GAP;
 }
 
+/* The rule is that the frame pointer tells the caller. */
+static int is_chain(const struct kp_table_rule *rule)
+{
+	return rule->cfa == KP_CFA_CHAIN || rule->cfa == KP_CFA_SWITCH || rule->cfa == KP_CFA_LEFT;
+}
+
 static int needs_sp(const struct kp_table_rule *rule)
 {
 	return rule->cfa == KP_CFA_SP || rule->cfa == KP_CFA_DEREF_SP || rule->cfa == KP_CFA_PLT ||
@@ -132,12 +203,14 @@ static inline __attribute__((always_inline)) enum kp_walk_end step(const struct 
 		    !walk->find_rule(walk->find_ctx, place->regs->pc - !place->interrupted, &rule);
 	if (!has_table)
 		rule.cfa = KP_CFA_GAP;
-	if (rule.cfa == KP_CFA_GAP && is_restorer(walk, place)) {
+	if (rule.cfa == KP_CFA_LEFT)
+		rule.cfa = place->interrupted ? KP_CFA_SWITCH : KP_CFA_STOP;
+	if ((rule.cfa == KP_CFA_GAP || rule.cfa == KP_CFA_CHAIN) && is_restorer(walk, place)) {
 		rule.cfa = KP_CFA_SIGNAL;
 		how = 0;
 	}
 	/* Without sp most rules are of no use; this CPU's frame pointers have brought us here. */
-	if (rule.cfa != KP_CFA_GAP && (place->sp_is_known || !needs_sp(&rule)))
+	if (rule.cfa != KP_CFA_GAP && !is_chain(&rule) && (place->sp_is_known || !needs_sp(&rule)))
 		return step_by_rule(walk, place, &rule, how);
 	if (has_table && rule.cfa == KP_CFA_GAP && is_beginning(walk, place)) {
 		place->begins = 1;
@@ -146,6 +219,10 @@ static inline __attribute__((always_inline)) enum kp_walk_end step(const struct 
 
 	if (walk->mode == KP_UNWIND_TABLE || place->regs->fp == KP_REG_LOST)
 		return KP_WALK_NO_RULE;
+	if (rule.cfa == KP_CFA_SWITCH)
+		return step_to_stack(walk, place);
+	if (rule.cfa == KP_CFA_CHAIN)
+		return step_by_chain(walk, place);
 	/*
 	 * Hand-written code in a module that has a table: the frame pointer is whatever its caller
 	 * keeps there, and 0 is a common number. Only as a caller, which has called on with it, can

@@ -5,6 +5,7 @@
 #include "daemon/unwind/build.h"
 
 #include "common/cleanup.h"
+#include "daemon/unwind/go.h"
 #include "daemon/unwind/program.h"
 #include "daemon/unwind/section.h"
 
@@ -97,23 +98,39 @@ static void disentangle(struct kp_entries *entries)
 	entries->fde_count = n;
 }
 
-static int write_rows(struct kp_entries *entries, uint64_t code_end, struct kp_rows *rows)
+/* Of code in [start, end) that no FDE describes: a gap, or Go's. */
+static int write_between(const struct kp_go_code *go, uint64_t start, uint64_t end,
+			 struct kp_rows *rows)
 {
-	static const struct kp_table_rule gap = { .cfa = KP_CFA_GAP };
+	struct kp_table_rule rule;
 
-	for (size_t i = 0; i < entries->fde_count; i++) {
+	while (start < end) {
+		uint64_t next = kp_go_at(go, start, &rule);
+
+		if (kp_rows_put(rows, start, &rule) < 0)
+			return -KP_ENOMEM;
+		start = next;
+	}
+	return 0;
+}
+
+static int write_rows(struct kp_entries *entries, const struct kp_go_code *go, uint64_t first,
+		      uint64_t end, struct kp_rows *rows)
+{
+	int r = write_between(go, first, entries->fde_count ? entries->fde[0].start : end, rows);
+
+	for (size_t i = 0; r == 0 && i < entries->fde_count; i++) {
 		const struct kp_fde *fde = &entries->fde[i];
-		uint64_t limit = i + 1 < entries->fde_count ? fde[1].start : code_end;
-		int r = kp_program_run(&entries->cie[fde->cie], fde, rows);
 
+		r = kp_program_run(&entries->cie[fde->cie], fde, rows);
 		if (r == -KP_EBADDATA)
 			entries->bad_fdes++;
 		else if (r < 0)
 			return r;
-		if (fde->end < limit && kp_rows_put(rows, fde->end, &gap) < 0)
-			return -KP_ENOMEM;
+		r = write_between(go, fde->end, i + 1 < entries->fde_count ? fde[1].start : end,
+				  rows);
 	}
-	return 0;
+	return r;
 }
 
 static void complete_stats(struct kp_unwind_stats *stats, const struct kp_entries *entries)
@@ -124,7 +141,7 @@ static void complete_stats(struct kp_unwind_stats *stats, const struct kp_entrie
 	stats->bad_fdes = entries->bad_fdes;
 	stats->code_bytes = kp_image_code_bytes(entries->image);
 	/* For the rows, all between the first and the last byte of code is code. */
-	for (int kind = KP_CFA_GAP + 1; kind <= KP_CFA_INVALID; kind++)
+	for (int kind = KP_CFA_GAP + 1; kind < KP_CFA_COUNT; kind++)
 		said += stats->cfa_bytes[kind];
 	stats->cfa_bytes[KP_CFA_GAP] = stats->code_bytes > said ? stats->code_bytes - said : 0;
 }
@@ -133,6 +150,7 @@ static int build(struct kp_entries *entries, void **section_owned, void **ret, s
 		 struct kp_unwind_stats *stats, struct kp_err *err)
 {
 	_cleanup_(kp_rows_destroyp) struct kp_rows *rows = NULL;
+	struct kp_go_code go;
 	uint64_t first, end;
 	int r;
 
@@ -142,12 +160,13 @@ static int build(struct kp_entries *entries, void **section_owned, void **ret, s
 	r = read_entries(entries, section_owned);
 	if (r < 0)
 		return kp_fail_nomem(err);
-	if (entries->fde_count == 0)
+	kp_go_find(entries->image, first, end, &go);
+	if (entries->fde_count == 0 && go.start == go.end)
 		return KP_UNWIND_NONE;
 	sort(entries);
 	disentangle(entries);
 	rows = kp_rows_create(first, end);
-	if (!rows || write_rows(entries, end, rows) < 0 ||
+	if (!rows || write_rows(entries, &go, first, end, rows) < 0 ||
 	    kp_rows_finish(rows, entries->image->arch->elf_machine, ret, ret_bytes, stats) < 0)
 		return kp_fail_nomem(err);
 	complete_stats(stats, entries);

@@ -1,7 +1,7 @@
 /*
  * The unwind table of a module (common/unwind/table.h, docs/unwinding.md) out of what its compiler
- * left for unwinding: .eh_frame, and .debug_frame for what is not in there. Runs in the daemon;
- * pure: bytes in, a table out. The file may be damaged or hostile: an entry that makes no sense
+ * left for unwinding: .eh_frame, and .debug_frame for what is not in there; of Go programs, what is
+ * known of their code by name. Runs in the daemon; pure: bytes in, a table out. The file may be damaged or hostile: an entry that makes no sense
  * costs its own range, not the rest; time and memory are bounded by the size of the file.
  */
 #pragma once
@@ -21,7 +21,7 @@ struct kp_unwind_stats {
 	uint32_t bad_fdes; /* make no sense in whole or from some instruction on: left out so far */
 	uint32_t rows, rules;
 	uint64_t code_bytes; /* of the executable sections, or segments where there are none */
-	uint64_t cfa_bytes[KP_CFA_INVALID + 1]; /* of them by enum kp_cfa_kind */
+	uint64_t cfa_bytes[KP_CFA_COUNT]; /* of them by enum kp_cfa_kind */
 	uint64_t lost_fp_bytes; /* of them with a caller, but without its frame pointer */
 };
 

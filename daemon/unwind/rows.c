@@ -26,7 +26,7 @@ struct kp_rows {
 	uint32_t rule_count, rule_room;
 	uint32_t *slot; /* hash -> rule + 1, or 0 */
 	uint32_t slot_count; /* a power of two, at least twice the rules */
-	uint64_t cfa_bytes[KP_CFA_INVALID + 1], lost_fp_bytes;
+	uint64_t cfa_bytes[KP_CFA_COUNT], lost_fp_bytes;
 };
 
 void kp_rows_destroy(struct kp_rows *rows)

@@ -2,6 +2,7 @@
 #include "daemon/unwind/section.h"
 
 #include "daemon/unwind/build.h"
+#include "daemon/unwind/go.h"
 
 #include <dwarf.h>
 #include <elf.h>
@@ -94,16 +95,8 @@ static int inflate_section(struct kp_image_part *part, void **ret_owned)
 
 /*
  * Go describes its CFAs there, but not where it saves the frame pointer, which all its functions
- * with a frame do; so the chain of frame pointers is the better guide.
+ * with a frame do; so the chain of frame pointers is the better guide (go.h).
  */
-static bool is_go(const struct kp_image *image)
-{
-	struct kp_image_part unused;
-
-	return kp_image_section(image, ".note.go.buildid", &unused) ||
-	       kp_image_section(image, ".gopclntab", &unused);
-}
-
 int kp_section_find_debug_frame(const struct kp_image *image, struct kp_entry_section *ret,
 				void **ret_owned)
 {
@@ -111,7 +104,7 @@ int kp_section_find_debug_frame(const struct kp_image *image, struct kp_entry_se
 	int r = 0;
 
 	*ret_owned = NULL;
-	if (!kp_image_section(image, ".debug_frame", &part) || is_go(image))
+	if (!kp_image_section(image, ".debug_frame", &part) || kp_go_made(image))
 		return KP_UNWIND_NONE;
 	if (part.compressed)
 		r = inflate_section(&part, ret_owned);

@@ -47,13 +47,13 @@ static void check_table(const void *bytes, size_t size, const struct kp_unwind_s
 	check(head->bytes == size && head->rule_count >= 2 && pages[0] == 0);
 	check(stats->rows == head->row_count && stats->rules == head->rule_count);
 	for (uint32_t i = 0; i < head->rule_count; i++)
-		check(rule[i].cfa <= KP_CFA_INVALID && rule[i].fp <= KP_REG_UNDEFINED &&
+		check(rule[i].cfa < KP_CFA_COUNT && rule[i].fp <= KP_REG_UNDEFINED &&
 		      rule[i].ra < KP_REG_UNDEFINED);
 	for (uint32_t i = 0; i < head->page_count; i++)
 		check_page(&table, (const void *)(pages + head->page_count + 1), pages[i],
 			   pages[i + 1]);
 	check(pages[head->page_count] == head->row_count);
-	for (int kind = KP_CFA_GAP + 1; kind <= KP_CFA_INVALID; kind++)
+	for (int kind = KP_CFA_GAP + 1; kind < KP_CFA_COUNT; kind++)
 		said += stats->cfa_bytes[kind];
 	check(said <= (uint64_t)head->page_count << KP_TABLE_PAGE_SHIFT);
 	check(stats->lost_fp_bytes <= said);

@@ -474,7 +474,7 @@ static void assert_caller(const struct kp_regs *from, const struct kp_regs *to,
 
 Test(cfi, noise_never_leads_astray)
 {
-	uint32_t steps[KP_CFA_INVALID + 1] = { 0 };
+	uint32_t steps[KP_CFA_COUNT] = { 0 };
 	struct stacks stacks;
 
 	for (int round = 0; round < 200; round++) {

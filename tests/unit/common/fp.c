@@ -280,6 +280,90 @@ Test(fp, step_gives_the_callers_registers)
 	}
 }
 
+/* ---- to another stack ---- */
+
+/* By a switch from words 20 on to a frame whose two words are at that word. */
+static enum kp_walk_end switch_to(struct stack *stack, const struct cpu *cpu, uint64_t fp,
+				  struct kp_regs *ret)
+{
+	struct kp_regs before = { CODE(0), at(20), fp, 0, 5 };
+	enum kp_walk_end end;
+
+	*ret = before;
+	end = kp_fp_switch(&cpu->arch->frame, ret, read_word, stack);
+	if (end != KP_WALK_ON)
+		cr_assert_arr_eq(ret, &before, sizeof(before));
+	return end;
+}
+
+Test(fp, switch_goes_down_and_up)
+{
+	for (size_t i = 0; i < CPUS; i++) {
+		for (uint32_t to = 4; to < 60; to++) {
+			struct stack stack = { .reads = 0 };
+			struct kp_regs regs;
+
+			put(&stack, &cpus[i], to, 0, CODE(1));
+			cr_assert_eq(switch_to(&stack, &cpus[i], at(to), &regs), KP_WALK_ON);
+			cr_assert_eq(regs.pc, CODE(1));
+			cr_assert_eq(regs.fp, 0);
+			cr_assert_eq(regs.sp, cpus[i].prev ? at(to) : at(to + 2));
+			cr_assert_eq(regs.base, KP_REG_LOST);
+			cr_assert_eq(stack.reads, 2);
+		}
+	}
+}
+
+Test(fp, frame_on_another_stack_leads_up_from_there)
+{
+	for (size_t i = 0; i < CPUS; i++) {
+		uint64_t room = cpus[i].prev ? 0 : 16;
+		struct stack stack = { .reads = 0 };
+		struct kp_regs regs;
+
+		for (uint32_t prev = 0; prev < WORDS; prev++) {
+			put(&stack, &cpus[i], 8, at(prev), CODE(1));
+			cr_assert_eq(switch_to(&stack, &cpus[i], at(8), &regs),
+				     prev >= 10 ? KP_WALK_ON : KP_WALK_NOT_ADVANCING);
+		}
+		put(&stack, &cpus[i], 8, at(8) + room + KP_FP_STEP_MAX, CODE(1));
+		cr_assert_eq(switch_to(&stack, &cpus[i], at(8), &regs), KP_WALK_ON);
+		put(&stack, &cpus[i], 8, at(8) + room + KP_FP_STEP_MAX + 8, CODE(1));
+		cr_assert_eq(switch_to(&stack, &cpus[i], at(8), &regs), KP_WALK_TOO_FAR);
+		put(&stack, &cpus[i], 8, at(20) + 4, CODE(1));
+		cr_assert_eq(switch_to(&stack, &cpus[i], at(8), &regs), KP_WALK_MISALIGNED);
+		put(&stack, &cpus[i], 8, UINT64_MAX - 7, CODE(1));
+		cr_assert_neq(switch_to(&stack, &cpus[i], at(8), &regs), KP_WALK_ON);
+	}
+}
+
+Test(fp, switch_to_what_is_no_frame_fails)
+{
+	for (size_t i = 0; i < CPUS; i++) {
+		struct stack stack = { .reads = 0 };
+		struct kp_regs regs;
+
+		put(&stack, &cpus[i], 8, at(12), CODE(1));
+		cr_assert_eq(switch_to(&stack, &cpus[i], 0, &regs), KP_WALK_ROOT);
+		cr_assert_eq(switch_to(&stack, &cpus[i], KP_REG_LOST, &regs), KP_WALK_MISALIGNED);
+		cr_assert_eq(switch_to(&stack, &cpus[i], at(8) + 4, &regs), KP_WALK_MISALIGNED);
+		cr_assert_eq(stack.reads, 0);
+		cr_assert_eq(switch_to(&stack, &cpus[i], at(WORDS + 8), &regs), KP_WALK_UNREADABLE);
+		cr_assert_eq(switch_to(&stack, &cpus[i], at((uint32_t)(WORDS - 1 - cpus[i].prev)),
+				       &regs),
+			     KP_WALK_UNREADABLE);
+		cr_assert_eq(
+			switch_to(&stack, &cpus[i], BASE - (uint64_t)(8 * cpus[i].back), &regs),
+			KP_WALK_UNREADABLE);
+		cr_assert_eq(switch_to(&stack, &cpus[i], (UINT64_MAX - 31) & ~UINT64_C(7), &regs),
+			     KP_WALK_UNREADABLE);
+		put(&stack, &cpus[i], 8, at(12), 0);
+		cr_assert_eq(switch_to(&stack, &cpus[i], at(8), &regs), KP_WALK_ZERO_PC);
+		put(&stack, &cpus[i], 8, at(12), 4095);
+		cr_assert_eq(switch_to(&stack, &cpus[i], at(8), &regs), KP_WALK_BAD_PC);
+	}
+}
+
 /* ---- aarch64 ---- */
 
 Test(fp, aarch64_strips_signatures_and_tags)

@@ -431,7 +431,7 @@ static struct kp_table_rule random_rule(void)
 	uint64_t word = random_word();
 
 	return (struct kp_table_rule){
-		.cfa = (uint8_t)(word % 11),
+		.cfa = (uint8_t)(word % (KP_CFA_COUNT + 1)),
 		.fp = (uint8_t)(word / 16 % 6),
 		.ra = (uint8_t)(word / 128 % 6),
 		.reg = (uint8_t)(word / 1024 % 16),

@@ -8,10 +8,18 @@
 #include <zlib.h>
 
 #define PHDR_COUNT 5
-#define SECTION_COUNT 5
+#define SECTION_COUNT 6
 #define DATA_OFFSET 0x400u
-#define NAMES "\0.text\0.eh_frame\0.debug_frame\0.shstrtab\0.note.go.buildid"
-enum { NAME_TEXT = 1, NAME_EH_FRAME = 7, NAME_DEBUG_FRAME = 17, NAME_SHSTRTAB = 30, NAME_GO = 40 };
+#define NAMES "\0.text\0.eh_frame\0.debug_frame\0.shstrtab\0.note.go.buildid\0.symtab\0.strtab"
+enum {
+	NAME_TEXT = 1,
+	NAME_EH_FRAME = 7,
+	NAME_DEBUG_FRAME = 17,
+	NAME_SHSTRTAB = 30,
+	NAME_GO = 40,
+	NAME_SYMTAB = 57,
+	NAME_STRTAB = 65
+};
 
 void framewriter_put(struct framewriter *w, struct framewriter_bytes bytes)
 {
@@ -183,6 +191,13 @@ static void write_sections(Elf64_Shdr *shdr, unsigned parts, size_t size, size_t
 	};
 	if (parts & FRAMEWRITER_GO)
 		shdr[4] = (Elf64_Shdr){ .sh_name = NAME_GO, .sh_type = SHT_NOTE };
+	if (parts & FRAMEWRITER_SYMBOLS) {
+		shdr[2].sh_name = NAME_SYMTAB;
+		shdr[2].sh_type = SHT_SYMTAB;
+		shdr[5] = shdr[2];
+		shdr[5].sh_name = NAME_STRTAB;
+		shdr[5].sh_type = SHT_STRTAB;
+	}
 }
 
 uint8_t *framewriter_file(const struct framewriter *w, unsigned parts, size_t *ret_size)

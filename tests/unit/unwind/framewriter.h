@@ -1,5 +1,5 @@
 /*
- * Small ELF files in memory with call frame sections in them, for each instruction and for what no
+ * Small ELF files in memory with call frame sections or symbols in them, for each instruction and for what no
  * compiler would write. One executable segment of FRAMEWRITER_CODE_SIZE bytes at FRAMEWRITER_CODE,
  * of which the file has nothing (the table does not look at code), and the sections behind the
  * headers, in a segment of their own.
@@ -64,6 +64,7 @@ enum framewriter_parts {
 	FRAMEWRITER_DEBUG = 4, /* it is .debug_frame, not .eh_frame */
 	FRAMEWRITER_COMPRESSED = 8, /* and compressed */
 	FRAMEWRITER_GO = 16, /* .note.go.buildid */
+	FRAMEWRITER_SYMBOLS = 32, /* it is .symtab and .strtab, both of them the whole of it */
 };
 
 /* The file: malloc()ed, of exactly *ret_size bytes. */

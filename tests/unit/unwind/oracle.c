@@ -39,7 +39,7 @@ struct oracle {
 	Dwarf_CFI *eh_cfi, *debug_cfi; /* either may be missing */
 	const struct kp_arch *arch;
 	struct kp_table table;
-	size_t asked, mismatches, kinds[KP_CFA_INVALID + 1], lost_fp;
+	size_t asked, mismatches, kinds[KP_CFA_COUNT], lost_fp;
 };
 
 /* What libdw says of a frame: for each, its operations and their number. */
