@@ -11,7 +11,8 @@ import struct
 CORPUS = pathlib.Path(__file__).parent / "corpus"
 
 # common/unwind/table.h
-GAP, STOP, SP, FP, REG, DEREF_SP, DEREF_FP, PLT, SIGNAL, INVALID = range(10)
+GAP, STOP, SP, FP, REG, DEREF_SP, DEREF_FP, PLT, SIGNAL, INVALID, CHAIN, SWITCH, LEFT = range(13)
+VERSION = 3
 SAME, AT_CFA, AT_FP, AT_SP, UNDEFINED = range(5)
 AUTO, BY_FP, TABLE, SLICE = range(4)
 
@@ -20,7 +21,7 @@ MACHINES = [62, 183, 243]  # e_machine
 
 
 def rule(cfa, cfa_off=0, fp=SAME, fp_off=0, ra=AT_CFA, ra_off=-8, reg=0, add=0):
-    return struct.pack("<4B4i", cfa, fp, ra, reg, cfa_off, fp_off, ra_off, add)
+    return struct.pack("<4B5iI", cfa, fp, ra, reg, cfa_off, fp_off, ra_off, add, 0, SAME)
 
 
 def table(machine, rules, rows, pages=1):
@@ -29,13 +30,13 @@ def table(machine, rules, rows, pages=1):
     body = b"".join(rules)
     body += b"".join(struct.pack("<I", n) for n in first_row)
     body += b"".join(struct.pack("<HH", address & 0xFFFF, n) for address, n in rows)
-    head = struct.pack("<IHHQQIIII", 0x5455504B, 1, machine, 0, 40 + len(body), len(rules), pages,
+    head = struct.pack("<IHHQQIIII", 0x5455504B, VERSION, machine, 0, 40 + len(body), len(rules), pages,
                        len(rows), 0)
     return head + body
 
 
 def walk(cpu, mode, table_bytes, memory, pc, sp, fp=0, ra=0, depth=32):
-    head = struct.pack("<BBHI4Q", cpu, mode, len(table_bytes), depth, pc, sp, fp, ra)
+    head = struct.pack("<BBHI5Q", cpu, mode, len(table_bytes), depth, pc, sp, fp, ra, 1)
     return head + table_bytes + b"".join(struct.pack("<Q", word) for word in memory)
 
 
@@ -50,8 +51,9 @@ def stack(**words):
 def walk_seeds():
     rules = [rule(GAP), rule(STOP), rule(SP, 32), rule(FP, 16, AT_CFA, -16), rule(SP, 0, ra=SAME),
              rule(PLT, 8, reg=10), rule(DEREF_SP, 16, add=8), rule(DEREF_FP, -8, AT_FP, 0, AT_FP, 8),
-             rule(REG, 0, reg=3), rule(SIGNAL), rule(INVALID), rule(SP, 16, UNDEFINED)]
-    rows = [(0x100 * n, n) for n in range(len(rules))] + [(0x10000 + 0x80 * n, n) for n in range(12)]
+             rule(REG, 0, reg=3), rule(SIGNAL), rule(INVALID), rule(SP, 16, UNDEFINED), rule(CHAIN),
+             rule(SWITCH), rule(LEFT)]
+    rows = [(0x100 * n, n) for n in range(len(rules))] + [(0x10000 + 0x80 * n, n) for n in range(len(rules))]
     code = [TEXT + 0x100 * n + 0x40 for n in range(len(rules))]
     base = STACK
     for cpu, machine in enumerate(MACHINES):
@@ -70,6 +72,13 @@ def walk_seeds():
         else:
             chain = stack(_10=base + 160, _11=code[0], _20=0, _21=code[1])
         yield f"chain-{cpu}", walk(cpu, AUTO, t, chain, code[0], base, base + 80)
+        # Code that goes over to a stack below, and comes from one that has left its own for good.
+        low = 2 if cpu == 2 else 0
+        words = {}
+        for cfa, (prev, function) in {60: (66, 12), 66: (20, 13), 20: (26, 12), 26: (0, 14)}.items():
+            words[f"_{cfa - low}"] = base + 8 * prev if prev else 0
+            words[f"_{cfa - low + 1}"] = code[function]
+        yield f"switch-{cpu}", walk(cpu, AUTO, t, stack(**words), code[12], base + 400, base + 480)
         # The same interrupted registers behind a restorer with a rule, and behind one without.
         pc, sp, fp, ra = [(168, 160, 120, None), (568, 560, 544, 552), (304, 320, 368, 312)][cpu]
         words = {f"_{pc // 8}": code[2], f"_{sp // 8}": base + 800, f"_{fp // 8}": 0,
@@ -86,7 +95,7 @@ def walk_seeds():
 
 # tests/unit/unwind/framewriter.h
 CODE, FRAMES = 0x401000, 0x500000
-SECTIONS, HDR, DEBUG, COMPRESSED = 1, 2, 4, 8
+SECTIONS, HDR, DEBUG, COMPRESSED, GO, SYMBOLS = 1, 2, 4, 8, 16, 32
 SDATA4_HERE = 0x1B  # DW_EH_PE_pcrel | DW_EH_PE_sdata4
 RA = [16, 30, 1]
 START = [bytes([0x0C, 7, 8, 0x90, 1]), bytes([0x0C, 31, 0]), bytes([0x0D, 2])]
@@ -145,6 +154,14 @@ def unwind_build_seeds():
         section = cie(cpu, b"PLRS", bytes([SDATA4_HERE, 1, 2, 3, 4, SDATA4_HERE, SDATA4_HERE]))
         section = fde(section, 0x20000, 0x10, signal)
         yield f"signal-{cpu}", bytes([cpu + 3, SECTIONS]) + section
+        names = [b"runtime.text", b"runtime.etext", b"runtime.mcall", b"gogo", b"runtime.duffzero"]
+        places = [(0x100, 0), (0x20000, 0), (0x2000, 0x60), (0x1000, 0x2000), (0x1FFF0, 0x100)]
+        text = b"\0".join(names) + b"\0"
+        section = b""
+        for name, (start, size) in zip(names, places):
+            section += struct.pack("<IBBHQQ", 24 * len(names) + text.index(name + b"\0"), 2, 0, 1,
+                                   CODE + start, size)
+        yield f"go-{cpu}", bytes([cpu + 3, SECTIONS | GO | SYMBOLS]) + section + text
         for version in 1, 4:
             parts = SECTIONS | DEBUG | (COMPRESSED if version == 4 else 0)
             yield f"debug{version}-{cpu}", bytes([cpu + 3, parts]) + debug_frame(version, cpu)
