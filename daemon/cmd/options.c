@@ -26,6 +26,7 @@ enum {
 	OPT_DIR,
 	OPT_SYMBOLS,
 	OPT_SYSROOT,
+	OPT_SYMBOL_BUDGET,
 	OPT_SOCKET,
 	OPT_WINDOW,
 	OPT_KEEP,
@@ -82,6 +83,8 @@ static const struct option_row rows[] = {
 	  "binaries and debug files of other places; may be repeated" },
 	{ "sysroot", OPT_SYSROOT, "DIR", KP_COMMAND_REPORT,
 	  "files of another machine or a container, under their paths" },
+	{ "symbol-budget", OPT_SYMBOL_BUDGET, "TIME", REPORTS,
+	  "time for names; what is not looked up by then has none (no limit)" },
 	{ "stats", OPT_STATS, NULL, KP_COMMAND_REPORT, "print how true the profile is instead" },
 	{ "json", OPT_JSON, NULL, KP_COMMAND_REPORT | KP_COMMAND_STATUS,
 	  "as a JSON object (report: with --stats)" },
@@ -391,6 +394,9 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 		break;
 	case OPT_SYSROOT:
 		r = set_sysroot(value, o, err);
+		break;
+	case OPT_SYMBOL_BUDGET:
+		r = kp_duration_parse(value, &o->symbol_budget_ns, err);
 		break;
 	case OPT_DIR:
 		o->dir = value;

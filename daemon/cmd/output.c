@@ -3,9 +3,13 @@
 
 #include "common/cleanup.h"
 #include "daemon/cmd/cmd.h"
+#include "daemon/linux/monotonic.h"
 #include "daemon/profile/collect.h"
 
 #include <string.h>
+#include <unistd.h>
+
+#define PATIENCE_NS UINT64_C(1000000000) /* of somebody who sees nothing */
 
 struct writer {
 	const struct kp_options *options;
@@ -17,6 +21,8 @@ struct writer {
 	FILE *hints;
 	char *hint;
 	size_t hint_size;
+	uint64_t begun_ns; /* with the names */
+	bool progress_shown;
 };
 
 const char *kp_output_path(const struct kp_options *o, const char *extension, char *ret,
@@ -93,6 +99,41 @@ static void remark(void *ctx, const char *line)
 		kp_cmd_say(w->program, line);
 }
 
+/* Somebody who waits for long sees what for. */
+static void show_progress(void *ctx, const struct kp_symbolizer_progress *progress)
+{
+	struct writer *w = ctx;
+
+	if (kp_now_ns() - w->begun_ns < PATIENCE_NS)
+		return;
+	fprintf(stderr, "\r%s: looking up names: %zu of %zu files, %llu of %llu addresses\x1b[K\r",
+		w->program, progress->modules_done, progress->modules,
+		(unsigned long long)progress->done, (unsigned long long)progress->asked);
+	w->progress_shown = true;
+}
+
+static int collect(struct writer *w, struct kp_profile **ret, struct kp_err *err)
+{
+	const struct kp_options *o = w->options;
+	struct kp_collect_options options = {
+		.name = w->source->name,
+		.pins = w->source->pins,
+		.debug_dirs = o->symbols_count ? o->symbols : NULL,
+		.sysroot = o->sysroot,
+		.remark = remark,
+		.symbol_budget_ns = o->symbol_budget_ns,
+		.progress = !o->quiet && isatty(STDERR_FILENO) ? show_progress : NULL,
+		.ctx = w,
+	};
+	int r;
+
+	w->begun_ns = kp_now_ns();
+	r = kp_collect(w->source->raw, w->source->size, &options, ret, err);
+	if (w->progress_shown)
+		fputs("\r\x1b[K", stderr);
+	return r;
+}
+
 static int print_stats(const struct writer *w, const struct kp_profile *p, struct kp_err *err)
 {
 	const struct kp_options *o = w->options;
@@ -126,16 +167,8 @@ int kp_output_write(const struct kp_options *o, const char *program,
 		    const struct kp_output_source *source, uint64_t *ret_kept, struct kp_err *err)
 {
 	struct writer w = { .options = o, .program = program, .source = source };
-	struct kp_collect_options options = {
-		.name = source->name,
-		.pins = source->pins,
-		.debug_dirs = o->symbols_count ? o->symbols : NULL,
-		.sysroot = o->sysroot,
-		.remark = remark,
-		.ctx = &w,
-	};
 	struct kp_profile *p = NULL;
-	int r = kp_collect(source->raw, source->size, &options, &p, err);
+	int r = collect(&w, &p, err);
 
 	if (r < 0)
 		return r;

@@ -4,7 +4,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define LEFT 64 /* for what cannot be done without */
@@ -44,4 +46,26 @@ bool kp_descriptor_has_room(unsigned count)
 	while (n > 0)
 		close(fds[--n]);
 	return room;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const int *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+void kp_descriptor_close_others(int *kept, size_t count)
+{
+	unsigned from = 0;
+
+	qsort(kept, count, sizeof(*kept), compare);
+	for (size_t i = 0; i < count; i++) {
+		if (kept[i] < 0)
+			continue;
+		if ((unsigned)kept[i] > from)
+			syscall(SYS_close_range, from, kept[i] - 1, 0);
+		from = (unsigned)kept[i] + 1;
+	}
+	syscall(SYS_close_range, from, ~0u, 0);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum kp_descriptor_use {
 	KP_DESCRIPTOR_WATCH, /* to hear of things at once; takes half of what there is */
@@ -19,3 +20,6 @@ int kp_descriptor_take(int fd, enum kp_descriptor_use use);
 
 /* Whether so many descriptors (1 to 16) could be opened now. */
 bool kp_descriptor_has_room(unsigned count);
+
+/* Closes all descriptors but these, count of them (-1 is none), which it sorts. For forked children. */
+void kp_descriptor_close_others(int *kept, size_t count);

@@ -472,6 +472,10 @@ static int choose_values(struct collector *c, struct kp_err *err)
 
 static int collect(struct collector *c, struct kp_err *err)
 {
+	struct kp_symbolizer_limits limits = { .budget_ns = c->options->symbol_budget_ns,
+					       .progress = c->options->progress,
+					       .ctx = c->options->ctx };
+	struct kp_symbolizer_rest rest;
 	struct ending ending;
 	uint32_t main_mapping;
 	int r;
@@ -489,9 +493,12 @@ static int collect(struct collector *c, struct kp_err *err)
 	if (r < 0)
 		return r;
 	r = kp_sites_resolve(&c->sites, &c->replay, &c->jit, c->options->pins, c->symbolizer,
-			     remark_module, c, err);
+			     &limits, remark_module, c, &rest, err);
 	if (r < 0)
 		return r;
+	c->profile->truth.names_late = rest.late;
+	c->profile->truth.names_late_modules = rest.late_modules;
+	c->profile->truth.names_lost = rest.lost;
 	r = kp_locate_module(c->profile, &c->replay, c->main_module, &main_mapping, err);
 	if (r < 0)
 		return r;

@@ -20,6 +20,8 @@ struct kp_collect_options {
 	const char *const *debug_dirs; /* see struct kp_symbolizer_options */
 	const char *sysroot; /* likewise */
 	kp_say_fn remark; /* may be NULL: why a module has no names, where a file was cut */
+	uint64_t symbol_budget_ns; /* for names; 0: no limit */
+	kp_symbolizer_progress_fn progress; /* of names; may be NULL */
 	void *ctx;
 };
 

@@ -117,6 +117,9 @@ struct kp_truth {
 	uint64_t truncated_deep; /* of those, because a sample holds no more frames */
 	uint64_t unnamed_frames; /* frames of samples without a name, each as often as sampled */
 	uint64_t frames; /* all frames of samples */
+	uint64_t names_late; /* addresses that were not looked up, there was no time */
+	uint64_t names_lost; /* and those that a damaged file kept from being looked up */
+	uint32_t names_late_modules; /* files that the late ones are in */
 	uint64_t late; /* samples that stand for more than one expiration */
 	uint64_t walked_fp, walked_table, walked_signal,
 		walked_slice; /* samples with such a step */

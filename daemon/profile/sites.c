@@ -139,26 +139,39 @@ static uint32_t make_queries(const struct kp_sites *s, const struct kp_replay *r
 	return n;
 }
 
-/* Looks up the first queries, all of one file. Returns how many they were, or < 0. */
-static int64_t resolve_file(struct kp_sites *s, struct kp_symbolizer *symbolizer,
-			    const struct query *query, uint32_t n, uint64_t *offset,
-			    struct kp_frames *frames, struct kp_err *err)
+/* The distinct offsets of the queries, and for each file that they are of what is asked of it. */
+static size_t make_requests(const struct query *query, uint32_t n, uint64_t *offset,
+			    struct kp_frames *frames, struct kp_symbolizer_request *request)
 {
-	uint32_t distinct = 0, end = 0, at = 0;
-	int r;
+	size_t requests = 0;
+	uint32_t distinct = 0;
 
-	for (; end < n && query[end].file == query[0].file; end++) {
-		if (!distinct || offset[distinct - 1] != query[end].offset)
-			offset[distinct++] = query[end].offset;
+	for (uint32_t i = 0; i < n; i++) {
+		bool new_file = i == 0 || query[i].file != query[i - 1].file;
+
+		if (new_file)
+			request[requests++] = (struct kp_symbolizer_request){
+				.module = query[i].file,
+				.file_offset = offset + distinct,
+				.ret = frames + distinct,
+			};
+		if (!new_file && query[i].offset == query[i - 1].offset)
+			continue;
+		offset[distinct++] = query[i].offset;
+		request[requests - 1].count++;
 	}
-	r = kp_symbolizer_resolve(symbolizer, query[0].file, offset, distinct, frames, err);
-	if (r < 0)
-		return r;
-	for (uint32_t i = 0; i < end; i++) {
-		at += offset[at] != query[i].offset;
-		s->site[query[i].site].frames = frames[at];
+	return requests;
+}
+
+/* frames: of the distinct offsets. */
+static void take_answers(struct kp_sites *s, const struct query *query, uint32_t n,
+			 const struct kp_frames *frames)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		frames += i && (query[i].file != query[i - 1].file ||
+				query[i].offset != query[i - 1].offset);
+		s->site[query[i].site].frames = *frames;
 	}
-	return end;
 }
 
 /* What a program has compiled for itself is named by what it has told. */
@@ -180,30 +193,32 @@ static void resolve_compiled(struct kp_sites *s, const struct kp_replay *replay,
 
 int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const struct kp_jit *jit,
 		     const struct kp_pins *pins, struct kp_symbolizer *symbolizer,
-		     kp_sites_done_fn done, void *ctx, struct kp_err *err)
+		     const struct kp_symbolizer_limits *limits, kp_sites_done_fn done, void *ctx,
+		     struct kp_symbolizer_rest *ret, struct kp_err *err)
 {
 	_cleanup_(kp_freep) uint32_t *file = calloc(replay->module_count + 1u, sizeof(*file));
 	_cleanup_(kp_freep) struct query *query = calloc(s->count + 1u, sizeof(*query));
 	_cleanup_(kp_freep) uint64_t *offset = calloc(s->count + 1u, sizeof(*offset));
 	_cleanup_(kp_freep) struct kp_frames *frames = calloc(s->count + 1u, sizeof(*frames));
+	_cleanup_(kp_freep) struct kp_symbolizer_request *request =
+		calloc(replay->module_count + 1u, sizeof(*request));
+	size_t requests;
 	uint32_t n;
 	int r;
 
-	if (!file || !query || !offset || !frames)
+	if (!file || !query || !offset || !frames || !request)
 		return kp_fail_nomem(err);
 	r = open_modules(s, replay, pins, symbolizer, file, err);
 	if (r < 0)
 		return r;
 	resolve_compiled(s, replay, jit);
 	n = make_queries(s, replay, file, query);
-	for (uint32_t i = 0; i < n;) {
-		int64_t looked_up =
-			resolve_file(s, symbolizer, query + i, n - i, offset, frames, err);
-
-		if (looked_up < 0)
-			return (int)looked_up;
-		done(ctx, query[i].file);
-		i += (uint32_t)looked_up;
-	}
+	requests = make_requests(query, n, offset, frames, request);
+	r = kp_symbolizer_resolve_all(symbolizer, request, requests, limits, ret, err);
+	if (r < 0)
+		return r;
+	take_answers(s, query, n, frames);
+	for (size_t i = 0; i < requests; i++)
+		done(ctx, request[i].module);
 	return 0;
 }

@@ -31,13 +31,15 @@ void kp_sites_deinit(struct kp_sites *s);
 int kp_sites_get(struct kp_sites *s, uint32_t module, uint64_t address, struct kp_site **ret,
 		 struct kp_err *err);
 
-/* Called once for each file that sites lie in, after its look-ups, with its number. */
+/* Called once for each file that sites lie in, after all look-ups, with its number. */
 typedef void (*kp_sites_done_fn)(void *ctx, uint32_t symbol_module);
 
 /*
- * Looks all sites up, file by file, and those in no file in jit. The frames live as long as the
- * symbolizer and jit. Only out of memory is a failure; what has no name keeps count 0.
+ * Looks all sites up, and those in no file in jit. The frames live as long as the symbolizer and
+ * jit. Only out of memory is a failure; what has no name keeps count 0, and *ret says how much of
+ * it was not even looked for.
  */
 int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const struct kp_jit *jit,
 		     const struct kp_pins *pins, struct kp_symbolizer *symbolizer,
-		     kp_sites_done_fn done, void *ctx, struct kp_err *err);
+		     const struct kp_symbolizer_limits *limits, kp_sites_done_fn done, void *ctx,
+		     struct kp_symbolizer_rest *ret, struct kp_err *err);

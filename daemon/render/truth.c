@@ -271,6 +271,23 @@ static void put_hint(FILE *out, const struct kp_truth *t)
 		      out);
 }
 
+/* Addresses that were not even looked up. */
+static void put_rest(FILE *out, const struct kp_truth *t, const char *prefix)
+{
+	if (t->names_late)
+		fprintf(out,
+			"%s%" PRIu64 " address%s in %" PRIu32
+			" file%s had no time to be named (--symbol-budget); "
+			"`kitprof report` of the raw profile names them\n",
+			prefix, t->names_late, t->names_late == 1 ? "" : "es",
+			t->names_late_modules, plural(t->names_late_modules));
+	if (t->names_lost)
+		fprintf(out,
+			"%s%" PRIu64 " address%s could not be named, since reading the file failed "
+			"badly (-v says where)\n",
+			prefix, t->names_lost, t->names_lost == 1 ? "" : "es");
+}
+
 uint64_t kp_truth_period_ns(const struct kp_truth *t)
 {
 	uint64_t period = 0;
@@ -302,6 +319,7 @@ void kp_truth_put(const struct kp_profile *p, const char *prefix, FILE *out)
 		putc('\n', out);
 	}
 	put_unsampled(p, prefix, out);
+	put_rest(out, t, prefix);
 	put_ending(out, t, prefix);
 	if (t->taken != t->kept) {
 		fputs(prefix, out);

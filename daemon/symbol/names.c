@@ -4,7 +4,6 @@
 #include "common/cleanup.h"
 #include "daemon/symbol/demangle.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +83,16 @@ static size_t sequence(const unsigned char *p)
 	return 0;
 }
 
+bool kp_names_is_clean(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t n = 1;
+
+	while (*p && (n = sequence(p)))
+		p += n;
+	return n > 0;
+}
+
 /* raw in the arena with what is not UTF-8 or a control byte as \xNN, cut to KP_NAME_MAX bytes. */
 static char *clean(struct kp_names *names, const char *raw, bool cut)
 {
@@ -154,14 +163,10 @@ static int insert(struct kp_names *names, struct entry *e, const char *raw, size
 {
 	char *key = kp_arena_copy(names->arena, raw, len);
 	const char *kept;
-	const unsigned char *p = (const unsigned char *)key;
-	size_t n = 1;
 
 	if (!key)
 		return kp_fail_nomem(err);
-	while (*p && (n = sequence(p)))
-		p += n;
-	kept = n && !raw[len] ? key : clean(names, key, raw[len] != '\0');
+	kept = !raw[len] && kp_names_is_clean(key) ? key : clean(names, key, raw[len] != '\0');
 	if (!kept)
 		return kp_fail_nomem(err);
 	*e = (struct entry){ .raw = key, .name.system = kept, .hash = hash };

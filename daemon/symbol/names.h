@@ -7,6 +7,8 @@
 #include "common/err.h"
 #include "daemon/symbol/arena.h"
 
+#include <stdbool.h>
+
 /* What is longer is cut and ends in "...": no compiler writes such a name. */
 #define KP_NAME_MAX ((size_t)64 << 10)
 
@@ -24,6 +26,9 @@ void kp_names_destroy(struct kp_names *names);
 
 /* A string that is no name of a function (a path). */
 int kp_names_text(struct kp_names *names, const char *raw, const char **ret, struct kp_err *err);
+
+/* True if the string is as all that are kept: valid UTF-8 without control bytes. */
+bool kp_names_is_clean(const char *text);
 
 /*
  * A function's name. The version behind a symbol ("memcpy@@GLIBC_2.14") is kept in the system

@@ -1,6 +1,7 @@
 /*
  * Addresses of modules -> frames. Runs in the daemon after the window (or in `kitprof report`),
- * in one thread. Files are only read; the network is never used.
+ * in one thread, and in the workers that it starts (crew.h). Files are only read; the network is
+ * never used.
  *
  * Order of sources for a module: the file itself (pinned descriptor, else the path, taken only if
  * its build id matches), and for names and lines in addition a separate debug file found by build
@@ -23,6 +24,7 @@ struct kp_symbolizer_options {
 	 * at first, taken by build id only, and no path of this machine is taken without. NULL: "/".
 	 */
 	const char *sysroot;
+	unsigned workers; /* at most; 0: as many as CPUs, within reason */
 };
 
 /* What is known of a module's file. Copied by kp_symbolizer_module(), except fd and image. */
@@ -46,8 +48,46 @@ void kp_symbolizer_destroy(struct kp_symbolizer *s);
 int kp_symbolizer_module(struct kp_symbolizer *s, const struct kp_module_file *file,
 			 uint32_t *ret_module, struct kp_err *err);
 
+/* Questions to one module. */
+struct kp_symbolizer_request {
+	uint32_t module;
+	const uint64_t *file_offset; /* as for kp_symbolizer_resolve(), but each once */
+	uint32_t count;
+	struct kp_frames *ret; /* likewise */
+};
+
+/* How far it is. Modules of which something is asked, and addresses. */
+struct kp_symbolizer_progress {
+	size_t modules_done, modules;
+	uint64_t done, asked;
+};
+typedef void (*kp_symbolizer_progress_fn)(void *ctx, const struct kp_symbolizer_progress *progress);
+
+struct kp_symbolizer_limits {
+	uint64_t budget_ns; /* what is not done in that time stays undone; 0: no limit */
+	kp_symbolizer_progress_fn progress; /* called now and then; or NULL */
+	void *ctx;
+};
+
+/* What was not looked up. */
+struct kp_symbolizer_rest {
+	uint64_t late; /* addresses for which there was no time */
+	uint32_t late_modules; /* that they are of */
+	uint64_t lost; /* addresses whose look-up ended a worker; their modules' notes say more */
+};
+
 /*
- * Looks up n offsets into the module's file (PC - mapping start + mapping's file offset; for an
+ * Looks up all that is asked, each module once, in several processes at a time, so that a file
+ * which makes one of them crash or hang costs its own names and no others. What is not looked up
+ * has count 0 and the offset for an address. Where no process can be started it is all done in
+ * this one. < 0 only when out of memory.
+ */
+int kp_symbolizer_resolve_all(struct kp_symbolizer *s, const struct kp_symbolizer_request *request,
+			      size_t count, const struct kp_symbolizer_limits *limits,
+			      struct kp_symbolizer_rest *ret, struct kp_err *err);
+
+/*
+ * In this process: looks up n offsets into the module's file (PC - mapping start + mapping's file offset; for an
  * image: offset into it), sorted ascending. ret: n entries, valid until kp_symbolizer_destroy().
  * An address that nothing is known of, or a file that is missing, damaged or another than the one
  * that ran, is no error: its entries have count 0, and kp_symbolizer_note() says why. < 0 only

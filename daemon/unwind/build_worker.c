@@ -2,6 +2,7 @@
 #include "daemon/unwind/build_worker.h"
 
 #include "common/cleanup.h"
+#include "daemon/linux/descriptor.h"
 #include "daemon/linux/monotonic.h"
 
 #include <errno.h>
@@ -14,7 +15,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -119,27 +119,6 @@ struct bench {
 	struct kp_cache *cache;
 };
 
-static int compare(const void *a, const void *b)
-{
-	return *(const int *)a - *(const int *)b;
-}
-
-/* All descriptors but these, count of them, which it sorts. */
-static void close_others(int *kept, size_t count)
-{
-	unsigned from = 0;
-
-	qsort(kept, count, sizeof(*kept), compare);
-	for (size_t i = 0; i < count; i++) {
-		if (kept[i] < 0)
-			continue;
-		if ((unsigned)kept[i] > from)
-			syscall(SYS_close_range, from, kept[i] - 1, 0);
-		from = (unsigned)kept[i] + 1;
-	}
-	syscall(SYS_close_range, from, ~0u, 0);
-}
-
 static void limit(int what, uint64_t most)
 {
 	setrlimit(what, &(struct rlimit){ most, most });
@@ -177,7 +156,7 @@ static void become_harmless(pid_t parent, const struct bench *bench,
 	kept[n++] = bench->cache ? kp_cache_fd(bench->cache) : -1;
 	for (size_t i = 0; i < count; i++)
 		kept[n++] = jobs[i].fd;
-	close_others(kept, n);
+	kp_descriptor_close_others(kept, n);
 }
 
 static int build_file(const struct bench *bench, const struct kp_build_job *job, void **ret,

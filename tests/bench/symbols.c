@@ -91,23 +91,30 @@ static void print(const struct kp_frames *frames)
 	putchar('\n');
 }
 
+/* Sorted, and each once, as the product asks. */
 static void resolve(const char *path, const struct places *places, struct kp_frames *ret)
 {
 	struct kp_module_file module = { .path = path, .fd = -1 };
 	uint64_t *offset = calloc(places->count, sizeof(*offset));
+	struct kp_symbolizer_request request = { .file_offset = offset, .ret = ret };
+	struct kp_symbolizer_limits limits = { 0 };
+	struct kp_symbolizer_rest rest;
 	struct kp_symbolizer *symbolizer;
 	struct kp_err err;
-	uint32_t id;
 
 	if (!offset || kp_symbolizer_create(NULL, &symbolizer, &err) < 0 ||
-	    kp_symbolizer_module(symbolizer, &module, &id, &err) < 0)
+	    kp_symbolizer_module(symbolizer, &module, &request.module, &err) < 0)
 		die("cannot begin");
 	for (size_t i = 0; i < places->count; i++)
 		offset[i] = places->place[i].offset;
-	if (kp_symbolizer_resolve(symbolizer, id, offset, places->count, ret, &err) < 0)
+	request.count = (uint32_t)places->count;
+	if (kp_symbolizer_resolve_all(symbolizer, &request, 1, &limits, &rest, &err) < 0)
 		die(err.text);
-	if (kp_symbolizer_note(symbolizer, id))
-		fprintf(stderr, "bench-symbols: %s\n", kp_symbolizer_note(symbolizer, id));
+	if (rest.lost)
+		die("workers died");
+	if (kp_symbolizer_note(symbolizer, request.module))
+		fprintf(stderr, "bench-symbols: %s\n",
+			kp_symbolizer_note(symbolizer, request.module));
 }
 
 static void say_figures(double seconds)

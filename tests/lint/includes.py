@@ -17,7 +17,7 @@ ALLOWED = {
     "proto":               COMMON,
     "agent":               PROTO,
     "daemon/linux":        COMMON,
-    "daemon/symbol":       COMMON,
+    "daemon/symbol":       COMMON + ["daemon/linux/"],
     "daemon/unwind":       COMMON + ["daemon/linux/"],
     "daemon/profile":      COMMON + ["proto/rawfile.h", "proto/ring.h", "daemon/symbol/frame.h",
                                      "daemon/symbol/symbolizer.h", "daemon/symbol/pin.h"],
