@@ -83,7 +83,8 @@ static int open_module(const struct kp_replay *replay, uint32_t module, const st
 	if (image) {
 		file.image = image->bytes.text;
 		file.image_size = image->bytes.len;
-	} else if (pins) {
+	}
+	if (pins) {
 		file.fd = kp_pins_find(pins, m->path.text, m->path.len, file.build_id,
 				       file.build_id_len);
 	}

@@ -141,6 +141,28 @@ static int open_below(struct kp_module *m, const char *sysroot, struct kp_err *e
 	return 0;
 }
 
+/* Modules without a path have an image only. */
+static bool has_path(const struct kp_module *m)
+{
+	return m->known.path[0] == '/';
+}
+
+static int open_image(struct kp_module *m, struct kp_err *err)
+{
+	const struct kp_module_file *known = &m->known;
+	struct kp_elf_file *file;
+	struct kp_err why = { 0 };
+	int r = kp_elf_file_open_image(known->image, known->image_size, known->path, &file, &why);
+
+	if (r == -KP_ENOMEM)
+		return kp_fail_nomem(err);
+	if (r < 0)
+		note(m, "%s", why.text);
+	else
+		judge(m, file);
+	return 0;
+}
+
 /* Opens what ran: the image, the pinned file, or what lies at the path now. */
 static int open_file(struct kp_module *m, const char *sysroot, struct kp_err *err)
 {
@@ -149,10 +171,9 @@ static int open_file(struct kp_module *m, const char *sysroot, struct kp_err *er
 	struct kp_err why = { 0 };
 	int r = 0;
 
-	if (known->image)
-		r = kp_elf_file_open_image(known->image, known->image_size, known->path, &file,
-					   &why);
-	else if (known->fd >= 0)
+	if (!has_path(m) && known->image)
+		return open_image(m, err);
+	if (known->fd >= 0)
 		r = kp_elf_file_open_fd(known->fd, known->path, &file, &why);
 	if (r == -KP_ENOMEM)
 		return kp_fail_nomem(err);
@@ -160,16 +181,14 @@ static int open_file(struct kp_module *m, const char *sysroot, struct kp_err *er
 		return 0;
 	if (r < 0)
 		note(m, "%s", why.text);
-	if (known->image)
-		return 0;
-	if (known->path[0] != '/') {
+	if (!has_path(m)) {
 		note(m, "%s: is no file, and there is no image of it", known->path);
 		return 0;
 	}
 	if (sysroot)
 		r = open_below(m, sysroot, err);
-	if (r < 0 || m->file || (sysroot && !known->build_id_len))
-		return r;
+	if (r < 0 || m->file || ((sysroot || known->image) && !known->build_id_len))
+		return r; /* a path alone says too little of another machine's, or a deleted, file */
 	r = kp_elf_file_open(known->path, &file, &why);
 	if (r == -KP_ENOMEM)
 		return kp_fail_nomem(err);
@@ -178,6 +197,14 @@ static int open_file(struct kp_module *m, const char *sysroot, struct kp_err *er
 	else if (judge(m, file))
 		m->note[0] = '\0'; /* what was wrong with the pinned one does not matter any more */
 	return 0;
+}
+
+/* The last resort: what was found in the target's memory where its file could not be opened. */
+static int open_mapped(struct kp_module *m, struct kp_err *err)
+{
+	m->note[0] = '\0';
+	m->mapped = true;
+	return open_image(m, err);
 }
 
 /* Elsewhere, where that is wanted. */
@@ -264,8 +291,9 @@ static int open_stripped_symtab(struct kp_module *m, struct kp_err *err)
 	else if (r == 0)
 		source[count++] = (struct kp_symtab_source){ m->mini, SHT_SYMTAB };
 	r = try_symtab(source, count, &m->symtab, err);
-	if (r == 0 && m->symtab && !m->mini && !m->dwarf && !m->known.image)
-		note(m, "%s: stripped: only exported functions have names", m->known.path);
+	if (r == 0 && m->symtab && !m->mini && !m->dwarf && has_path(m))
+		note(m, "%s: %s: only exported functions have names", m->known.path,
+		     m->mapped ? "the file that ran could not be opened" : "stripped");
 	return r;
 }
 
@@ -312,15 +340,18 @@ int kp_module_open(struct kp_module *m, const char *sysroot, const char *const *
 	if (m->open)
 		return 0;
 	m->note[0] = '\0';
+	m->mapped = false;
 	r = open_file(m, sysroot, err);
 	if (r < 0)
 		return r;
 	m->open = true;
-	if (!m->file && !m->known.image)
+	if (!m->file && has_path(m))
 		r = open_from_dirs(m, debug_dirs, err);
+	if (r == 0 && !m->file && m->known.image)
+		r = open_mapped(m, err);
 	if (r < 0 || !m->file)
 		return r;
-	if (!has_debug_info(m->file) && !m->known.image) {
+	if (!has_debug_info(m->file) && has_path(m)) {
 		r = kp_debugfile_find(m->file, debug_dirs, &m->debug, &why);
 		if (r < 0)
 			return kp_fail_nomem(err);

@@ -18,6 +18,7 @@ struct kp_module {
 	char note[512]; /* "": nothing to say */
 
 	bool open;
+	bool mapped; /* file is what was in the target's memory */
 	struct kp_elf_file
 		*file; /* NULL: cannot be used, the note says why; the rest is NULL too */
 	struct kp_elf_file *debug, *alt; /* separate debug file, and what dwz moved out; or NULL */

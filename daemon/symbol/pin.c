@@ -6,21 +6,23 @@
 
 #include "common/cleanup.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define IMAGES_MAX ((size_t)64 << 20)
 
 struct pin {
 	char *path; /* not NUL-terminated */
 	size_t path_len;
 	uint8_t *build_id;
 	size_t build_id_len;
-	int fd;
+	int fd; /* -1: it has an image */
 };
 
 struct kp_pins {
 	struct pin *pin;
 	size_t count, capacity;
+	size_t image_bytes; /* granted */
 };
 
 int kp_pins_create(struct kp_pins **ret, struct kp_err *err)
@@ -68,14 +70,26 @@ static int grow(struct kp_pins *pins, struct kp_err *err)
 	return 0;
 }
 
-int kp_pins_take(struct kp_pins *pins, const char *path, size_t path_len, const uint8_t *build_id,
-		 size_t build_id_len, int fd, struct kp_err *err)
+static struct pin *find(const struct kp_pins *pins, const char *path, size_t path_len,
+			const uint8_t *build_id, size_t build_id_len)
+{
+	for (size_t i = 0; pins && i < pins->count; i++) {
+		struct pin *pin = &pins->pin[i];
+
+		if (equal(pin->path, pin->path_len, path, path_len) &&
+		    equal(pin->build_id, pin->build_id_len, build_id, build_id_len))
+			return pin;
+	}
+	return NULL;
+}
+
+/* fd: -1 for one that has only an image. Takes it over in any case. */
+static int add(struct kp_pins *pins, const char *path, size_t path_len, const uint8_t *build_id,
+	       size_t build_id_len, int fd, struct kp_err *err)
 {
 	_cleanup_(kp_closep) int owner = fd;
 	struct pin pin = { .path_len = path_len, .build_id_len = build_id_len };
 
-	if (kp_pins_find(pins, path, path_len, build_id, build_id_len) >= 0)
-		return 0;
 	if (pins->count == pins->capacity) {
 		int r = grow(pins, err);
 
@@ -94,15 +108,37 @@ int kp_pins_take(struct kp_pins *pins, const char *path, size_t path_len, const 
 	return 0;
 }
 
+int kp_pins_take(struct kp_pins *pins, const char *path, size_t path_len, const uint8_t *build_id,
+		 size_t build_id_len, int fd, struct kp_err *err)
+{
+	struct pin *pin = find(pins, path, path_len, build_id, build_id_len);
+
+	if (!pin)
+		return add(pins, path, path_len, build_id, build_id_len, fd, err);
+	if (pin->fd < 0) /* another process's, that could be opened */
+		pin->fd = fd;
+	else
+		close(fd);
+	return 0;
+}
+
+bool kp_pins_grant_image(struct kp_pins *pins, const char *path, size_t path_len,
+			 const uint8_t *build_id, size_t build_id_len, size_t size)
+{
+	if (!pins)
+		return true;
+	if (size > IMAGES_MAX - pins->image_bytes ||
+	    find(pins, path, path_len, build_id, build_id_len) ||
+	    add(pins, path, path_len, build_id, build_id_len, -1, NULL) < 0)
+		return false;
+	pins->image_bytes += size;
+	return true;
+}
+
 int kp_pins_find(const struct kp_pins *pins, const char *path, size_t path_len,
 		 const uint8_t *build_id, size_t build_id_len)
 {
-	for (size_t i = 0; pins && i < pins->count; i++) {
-		const struct pin *pin = &pins->pin[i];
+	const struct pin *pin = find(pins, path, path_len, build_id, build_id_len);
 
-		if (equal(pin->path, pin->path_len, path, path_len) &&
-		    equal(pin->build_id, pin->build_id_len, build_id, build_id_len))
-			return pin->fd;
-	}
-	return -1;
+	return pin ? pin->fd : -1;
 }

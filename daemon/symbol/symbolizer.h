@@ -33,7 +33,11 @@ struct kp_module_file {
 	const uint8_t *build_id; /* GNU build id, or NULL */
 	size_t build_id_len;
 	int fd; /* the pinned file, or -1; borrowed until the symbolizer is destroyed */
-	const void *image; /* the ELF image itself, or NULL; borrowed likewise */
+	/*
+	 * The ELF image itself, or what was in the target's memory of a file that could not be opened
+	 * (then used where there is no file); or NULL. Borrowed likewise.
+	 */
+	const void *image;
 	size_t image_size;
 };
 

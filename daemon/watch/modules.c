@@ -5,6 +5,7 @@
 #include "daemon/linux/descriptor.h"
 #include "daemon/linux/maps.h"
 #include "daemon/linux/proc.h"
+#include "daemon/watch/memory_elf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,17 +110,42 @@ static const void *tell(const struct kp_modules *modules, const struct kp_module
 	return modules->found ? modules->found(modules->found_ctx, found) : NULL;
 }
 
+/* A file that cannot be opened: what of it is in the target's memory goes into the profile. */
+static int add_mapped(struct kp_modules *modules, const struct kp_map *map, struct kp_err *err)
+{
+	struct kp_raw_image record = { .path = module_path(map) };
+	_cleanup_(kp_freep) void *image = NULL;
+	uint8_t build_id[BUILD_ID_MAX];
+	size_t size = 0, len = 0;
+	int r = KP_MEMORY_ELF_NONE;
+
+	if (modules->maps)
+		r = kp_memory_elf_read(modules->live, modules->maps, map, &image, &size, err);
+	if (r < 0)
+		return r;
+	if (image)
+		len = kp_build_id_of_image(image, size, build_id, sizeof(build_id));
+	r = put_module(modules, map, build_id, len, err);
+	if (r < 0 || !image ||
+	    !kp_pins_grant_image(modules->pins, record.path.text, record.path.len, build_id, len,
+				 size))
+		return r;
+	record.bytes = (struct kp_raw_string){ image, (uint32_t)size };
+	return kp_raw_put_image(modules->writer, &record, err);
+}
+
 static int add_file(struct kp_modules *modules, const struct kp_map *map, const void **ret_mark,
 		    struct kp_err *err)
 {
 	struct kp_raw_string path = module_path(map);
 	int fd = kp_map_open_file(modules->live, map), r;
 	uint8_t build_id[BUILD_ID_MAX];
-	size_t len = fd >= 0 ? kp_build_id_read(fd, build_id, sizeof(build_id)) : 0;
+	size_t len;
 
-	r = put_module(modules, map, build_id, len, err);
 	if (fd < 0)
-		return r;
+		return add_mapped(modules, map, err);
+	len = kp_build_id_read(fd, build_id, sizeof(build_id));
+	r = put_module(modules, map, build_id, len, err);
 	*ret_mark = tell(modules, &(struct kp_module_found){ .name = map->path,
 							     .fd = fd,
 							     .build_id = build_id,
@@ -175,6 +201,17 @@ static bool is_ours(const struct kp_modules *modules, const struct kp_map *map)
 	return map->start >= modules->skip_base && map->end <= modules->skip_end;
 }
 
+static int add_of_scan(struct kp_modules *modules, const struct kp_maps *maps,
+		       const struct kp_map *map, const void **ret_mark, struct kp_err *err)
+{
+	int r;
+
+	modules->maps = maps;
+	r = add(modules, map, ret_mark, err);
+	modules->maps = NULL;
+	return r;
+}
+
 int kp_modules_scan(struct kp_modules *modules, size_t *ret_new, struct kp_err *err)
 {
 	_cleanup_(kp_maps_deinit) struct kp_maps maps = { 0 };
@@ -200,7 +237,7 @@ int kp_modules_scan(struct kp_modules *modules, size_t *ret_new, struct kp_err *
 		if (is_known(modules, &now[count++]))
 			continue;
 		added++;
-		r = add(modules, map, &now[count - 1].mark, err);
+		r = add_of_scan(modules, &maps, map, &now[count - 1].mark, err);
 		if (r < 0)
 			return r;
 	}

@@ -38,6 +38,7 @@ struct kp_modules {
 	pid_t live; /* a thread of it that has memory, as of the last scan */
 	struct kp_raw_writer *writer;
 	struct kp_pins *pins;
+	const struct kp_maps *maps; /* while a scan goes on, else NULL */
 	struct kp_known_module *module; /* of the last scan that worked, ascending */
 	size_t count;
 	bool has_anon; /* code that no file is behind, as JIT compilers make it, was seen */
@@ -53,8 +54,8 @@ void kp_modules_init(struct kp_modules *modules, pid_t pid, struct kp_raw_writer
 void kp_modules_deinit(struct kp_modules *modules);
 
 /*
- * Reads the map and writes a MODULE record (and an IMAGE for the vdso) for what is new. A target
- * that is gone changes nothing. *ret_new: how many were new; may be NULL.
+ * Reads the map and writes a MODULE record for what is new, and an IMAGE for the vdso and for files
+ * that cannot be opened, once for all processes. A target that is gone changes nothing. *ret_new: how many were new; may be NULL.
  */
 int kp_modules_scan(struct kp_modules *modules, size_t *ret_new, struct kp_err *err);
 

@@ -2,9 +2,12 @@
  * loader LIBRARY...: after its own start is long over, loads one library after another, works in
  * it, and unloads it.
  *
+ * loader gone LIBRARY: loads it, deletes its file, and works in it until it is killed.
+ *
  * loader vdso: asks for the time, again and again, for half a second.
  */
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -21,7 +24,7 @@ static void ask_for_time(void)
 	       500000000L);
 }
 
-static int work_in(const char *library)
+static int work_in(const char *library, bool until_killed)
 {
 	void *handle = dlopen(library, RTLD_NOW),
 	     *function = handle ? dlsym(handle, "plugin_work") : NULL;
@@ -32,7 +35,11 @@ static int work_in(const char *library)
 		return 1;
 	}
 	memcpy(&work, &function, sizeof(work));
-	work();
+	if (until_killed)
+		unlink(library);
+	do
+		work();
+	while (until_killed);
 	return dlclose(handle);
 }
 
@@ -45,8 +52,10 @@ int main(int argc, char **argv)
 		ask_for_time();
 		return 0;
 	}
+	if (argc == 3 && strcmp(argv[1], "gone") == 0)
+		return work_in(argv[2], true);
 	usleep(200000);
 	for (int i = 1; i < argc; i++)
-		failed |= work_in(argv[i]);
+		failed |= work_in(argv[i], false);
 	return failed;
 }

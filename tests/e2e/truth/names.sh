@@ -1,5 +1,5 @@
 #!/bin/bash
-# names.sh deleted|dlopen|vdso|templates|python|jit|jitdump: code is named, wherever it comes from.
+# names.sh deleted|mapped|dlopen|vdso|templates|python|jit|jitdump: code is named, wherever it comes from.
 . "$(dirname "$0")/truth.sh"
 
 case $1 in
@@ -25,6 +25,35 @@ deleted)
 	run_says 0 "$KITPROF" record --pid "$pid" -d 1
 	at_least "share of fifty" "$(self prof.folded fifty)" 35
 	has prof.folded '^program;.*main;'
+	;;
+mapped)
+	# Deleted, and not ours to open through /proc: that takes a capability which most users have not.
+	need_ptrace
+	need_tool strip
+	user=()
+	if [ "$(id -u)" -eq 0 ]; then
+		need_tool setpriv
+		user=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all)
+		chmod 777 "$work"
+		"${user[@]}" test -x "$KITPROF" -a -x "$VICTIMS/loader" || skip "another user cannot run $KITPROF"
+	fi
+	strip -o lib.so "$VICTIMS/alpha.so"
+	burner loader "${user[@]}" "$VICTIMS/loader" gone "$work/lib.so"
+	[ ! -e lib.so ] || fail "lib.so is not deleted"
+	run_says 0 "${user[@]}" "$KITPROF" record -v --pid "$pid" -d 1 -o mapped.folded
+	has mapped.folded ';(work_in;)?plugin_work;\[lib.so\+0x[0-9a-f]+\] [0-9]+$'
+	has err.log 'lib.so: the file that ran could not be opened'
+	# What was in memory is in the raw profile.
+	run_says 0 "$KITPROF" report mapped.kitprof -q --no-flat -o later.folded
+	cmp mapped.folded later.folded || fail "names are lost in a later report"
+	# The file itself has more to say, another one nothing.
+	cp "$VICTIMS/beta.so" lib.so
+	run_says 0 "$KITPROF" report mapped.kitprof -q --no-flat -o later.folded
+	cmp mapped.folded later.folded || fail "names are those of another library"
+	mkdir there
+	cp "$VICTIMS/alpha.so" there/lib.so
+	run_says 0 "$KITPROF" report mapped.kitprof -q --no-flat -o later.folded --symbols there
+	has later.folded ';(work_in;)?plugin_work;in_alpha [0-9]+$'
 	;;
 dlopen)
 	run_says 0 "$KITPROF" run -- "$VICTIMS/loader" "$VICTIMS/alpha.so" "$VICTIMS/beta.so"

@@ -52,6 +52,27 @@ Test(pin, closes_a_second_descriptor_of_the_same_module)
 	kp_pins_destroy(pins);
 }
 
+Test(pin, grants_one_image_to_each_module_and_not_too_much_to_all)
+{
+	struct kp_pins *pins;
+	int fd = open_null();
+
+	cr_assert_eq(kp_pins_create(&pins, NULL), 0);
+	cr_assert(kp_pins_grant_image(pins, "/a", 2, id, 4, 1 << 20));
+	cr_assert(!kp_pins_grant_image(pins, "/a", 2, id, 4, 1 << 20));
+	cr_assert(kp_pins_grant_image(pins, "/a", 2, id, 3, 1 << 20));
+	cr_assert_eq(kp_pins_find(pins, "/a", 2, id, 4), -1);
+	cr_assert_eq(kp_pins_take(pins, "/a", 2, id, 4, fd, NULL),
+		     0); /* there is a file after all */
+	cr_assert_eq(kp_pins_find(pins, "/a", 2, id, 4), fd);
+	cr_assert(!kp_pins_grant_image(pins, "/b", 2, id, 4, 63u << 20));
+	cr_assert(kp_pins_grant_image(pins, "/b", 2, id, 4, 62u << 20));
+	cr_assert(!kp_pins_grant_image(pins, "/c", 2, id, 4, 1));
+	cr_assert(kp_pins_grant_image(NULL, "/c", 2, id, 4, 1));
+	kp_pins_destroy(pins);
+	cr_assert(!is_open(fd));
+}
+
 Test(pin, keeps_many)
 {
 	struct kp_pins *pins;
