@@ -36,7 +36,8 @@ int kp_prepare_store(uint16_t machine, struct kp_store **ret, char *ret_why, siz
 	char base[4096];
 
 	if (kp_cache_base(base, sizeof(base), &why) < 0 ||
-	    kp_cache_create(base, KP_CACHE_MAX_BYTES, &options.cache, &why) < 0)
+	    kp_cache_create(base, &kp_store_cache_kind, KP_STORE_CACHE_BYTES, &options.cache,
+			    &why) < 0)
 		options.cache = NULL;
 	snprintf(ret_why, size, "%s", options.cache ? "" : why.text);
 	return kp_store_create(&options, ret, err);

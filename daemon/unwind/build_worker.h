@@ -8,7 +8,7 @@
 #pragma once
 
 #include "common/err.h"
-#include "daemon/unwind/cache.h"
+#include "daemon/cache/cache.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #include "daemon/linux/monotonic.h"
 #include "daemon/unwind/area.h"
 #include "daemon/unwind/build.h"
-#include "daemon/unwind/memory.h"
+#include "daemon/cache/memory.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -19,6 +19,14 @@
 #define MS UINT64_C(1000000)
 #define FINISH_MS 500 /* a worker has at the end */
 #define READ_MAX (2 * KP_BUILD_JOBS_MAX) /* results in a turn */
+
+/* The second number: to be raised when the builder makes other tables of the same files. */
+const struct kp_cache_kind kp_store_cache_kind = {
+	.directory = "unwind",
+	.suffix = ".table",
+	.version = KP_TABLE_VERSION << 16 | 1,
+	.entry_max = UINT64_C(256) << 20,
+};
 
 /* What makes a module the same as another one. */
 struct identity {
@@ -105,12 +113,6 @@ static struct entry *find(const struct kp_store *store, const struct identity *i
 	return NULL;
 }
 
-/* Whether what it says of itself may be believed of other files too. */
-static bool is_trusted(const struct stat *st)
-{
-	return (st->st_uid == 0 || st->st_uid == geteuid()) && !(st->st_mode & 022);
-}
-
 static struct identity identity_of_file(const struct stat *st, const uint8_t *build_id,
 					size_t build_id_len)
 {
@@ -120,7 +122,8 @@ static struct identity identity_of_file(const struct stat *st, const uint8_t *bu
 				     .bytes = (uint64_t)st->st_size,
 				     .modified = st->st_mtim };
 
-	if (is_trusted(st) && build_id_len >= KP_CACHE_ID_MIN && build_id_len <= KP_CACHE_ID_MAX) {
+	if (kp_cache_trusts(st) && build_id_len >= KP_CACHE_ID_MIN &&
+	    build_id_len <= KP_CACHE_ID_MAX) {
 		identity = (struct identity){ .by = BY_BUILD_ID, .build_id_len = build_id_len };
 		memcpy(identity.build_id, build_id, build_id_len);
 	}
@@ -131,7 +134,7 @@ static struct identity identity_of_file(const struct stat *st, const uint8_t *bu
 static struct kp_cache_key key_of(const struct kp_store *store, const struct entry *entry)
 {
 	return (struct kp_cache_key){ entry->identity.build_id, entry->identity.build_id_len,
-				      store->options.machine };
+				      store->options.machine, 0 };
 }
 
 /* ---- states ---- */
@@ -178,7 +181,7 @@ static void become_ready(struct kp_store *store, struct entry *entry, void *tabl
 	const char *why;
 	bool taken = take_in(store, &entry->stored, table, bytes, &why);
 
-	kp_table_memory_destroy(table, bytes);
+	kp_cache_memory_destroy(table, bytes);
 	if (taken)
 		leave_queue(store, entry, KP_STORED_READY);
 	else
@@ -309,13 +312,13 @@ static void take_result(struct kp_store *store, const struct kp_build_result *re
 		become_none(store, entry, result->outcome < 0 ? result->err.text : "");
 		return;
 	}
-	table = result->bytes > 0 && result->bytes <= KP_CACHE_TABLE_MAX
-			? kp_table_memory_create(result->bytes)
+	table = result->bytes > 0 && result->bytes <= kp_store_cache_kind.entry_max
+			? kp_cache_memory_create(result->bytes)
 			: NULL;
 	if (!table) {
 		become_none(store, entry, "no memory for its table");
 	} else if (kp_build_worker_copy(&store->worker, result, table) != 0) {
-		kp_table_memory_destroy(table, result->bytes);
+		kp_cache_memory_destroy(table, result->bytes);
 		become_none(store, entry, "its table came back incomplete");
 	} else {
 		become_ready(store, entry, table, result->bytes);

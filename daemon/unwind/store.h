@@ -23,7 +23,12 @@
 #define KP_STORE_BYTES_MAX (UINT64_C(1) << 30) /* of all tables */
 #define KP_STORE_TIMEOUT_MS 10000u /* for one module */
 
+#define KP_STORE_CACHE_BYTES (UINT64_C(512) << 20) /* on disk */
+
 struct kp_store;
+
+/* Tables, as the cache has them. */
+extern const struct kp_cache_kind kp_store_cache_kind;
 
 enum kp_stored_state {
 	KP_STORED_BUILDING = 0,

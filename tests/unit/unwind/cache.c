@@ -1,6 +1,7 @@
 /* Unit tests of the unwind tables on disk, in a directory of their own. */
-#include "daemon/unwind/cache.h"
-#include "daemon/unwind/memory.h"
+#include "daemon/cache/cache.h"
+#include "daemon/cache/memory.h"
+#include "daemon/unwind/store.h"
 #include "tests/support/test.h"
 
 #include <dirent.h>
@@ -18,7 +19,7 @@
 static struct kp_err err;
 static char base[64], dir[128];
 static const uint8_t id[20] = { 0xde, 0xad, 0xbe, 0xef, 5, 6, 7, 8, 9, 10 };
-static const struct kp_cache_key key = { id, sizeof(id), 62 };
+static const struct kp_cache_key key = { id, sizeof(id), 62, 0 };
 static const char name[] = "deadbeef05060708090a00000000000000000000-62-3.1.table";
 
 /* The directory of the tests goes with the process that made it, each in its own. */
@@ -35,7 +36,7 @@ static struct kp_cache *open_cache(uint64_t max_bytes)
 {
 	struct kp_cache *cache;
 
-	cr_assert_eq(kp_cache_create(base, max_bytes, &cache, &err), 0);
+	cr_assert_eq(kp_cache_create(base, &kp_store_cache_kind, max_bytes, &cache, &err), 0);
 	return cache;
 }
 
@@ -96,7 +97,7 @@ static bool holds(struct kp_cache *cache, const struct kp_cache_key *at, uint32_
 	if (kp_cache_load(cache, at, &data, &got) != 0)
 		return false;
 	right = is_table(data, got, seed, bytes);
-	kp_table_memory_destroy(data, got);
+	kp_cache_memory_destroy(data, got);
 	return right;
 }
 
@@ -145,8 +146,9 @@ Test(cache, gives_back_what_was_saved)
 Test(cache, tells_build_ids_and_machines_apart)
 {
 	struct kp_cache *cache = begin(MIB);
-	struct kp_cache_key longer = { (const uint8_t[KP_CACHE_ID_MAX]){ 1 }, KP_CACHE_ID_MAX, 62 };
-	struct kp_cache_key shorter = { longer.build_id, 20, 62 };
+	struct kp_cache_key longer = { (const uint8_t[KP_CACHE_ID_MAX]){ 1 }, KP_CACHE_ID_MAX, 62,
+				       0 };
+	struct kp_cache_key shorter = { longer.build_id, 20, 62, 0 };
 	struct kp_cache_key other = key;
 
 	other.machine = 183;
@@ -165,9 +167,9 @@ Test(cache, takes_no_build_id_that_says_too_little)
 {
 	struct kp_cache *cache = begin(MIB);
 	uint8_t room[KP_CACHE_ID_MAX + 1] = { 0 };
-	struct kp_cache_key none = { NULL, 0, 62 };
-	struct kp_cache_key few = { room, KP_CACHE_ID_MIN - 1, 62 };
-	struct kp_cache_key many = { room, KP_CACHE_ID_MAX + 1, 62 };
+	struct kp_cache_key none = { NULL, 0, 62, 0 };
+	struct kp_cache_key few = { room, KP_CACHE_ID_MIN - 1, 62, 0 };
+	struct kp_cache_key many = { room, KP_CACHE_ID_MAX + 1, 62, 0 };
 
 	cr_assert(misses(cache, &none) && misses(cache, &few) && misses(cache, &many));
 	cr_assert_lt(kp_cache_save(cache, &none, "1234", 4, &err), 0);
@@ -224,7 +226,7 @@ Test(cache, finds_an_entry_cut_or_grown_to_any_length)
 Test(cache, does_not_take_the_entry_of_another_build_id)
 {
 	static const uint8_t other_id[20] = { 9, 9 };
-	struct kp_cache_key other = { other_id, sizeof(other_id), 62 };
+	struct kp_cache_key other = { other_id, sizeof(other_id), 62, 0 };
 	struct kp_cache *cache = begin(MIB);
 	const char *from = path_of("0909000000000000000000000000000000000000-62-3.1.table");
 
@@ -259,7 +261,7 @@ Test(cache, follows_no_link_in_place_of_its_directories)
 	snprintf(aside, sizeof(aside), "%s/aside", base);
 	cr_assert_eq(rename(dir, aside), 0);
 	cr_assert_eq(symlink(aside, dir), 0);
-	cr_assert_lt(kp_cache_create(base, MIB, &again, &err), 0);
+	cr_assert_lt(kp_cache_create(base, &kp_store_cache_kind, MIB, &again, &err), 0);
 	kp_cache_destroy(cache);
 }
 
@@ -279,7 +281,7 @@ Test(cache, is_for_its_owner_alone)
 	cr_assert(holds(cache, &key, 1, 400));
 	kp_cache_destroy(cache);
 	cr_assert_eq(chmod(dir, 0770), 0);
-	cr_assert_lt(kp_cache_create(base, MIB, &again, &err), 0);
+	cr_assert_lt(kp_cache_create(base, &kp_store_cache_kind, MIB, &again, &err), 0);
 	cr_assert_not_null(strstr(err.text, "others may write"));
 }
 
@@ -295,10 +297,10 @@ Test(cache, does_not_use_what_belongs_to_somebody_else)
 		save(cache, &key, 2, 400);
 		cr_assert(holds(cache, &key, 2, 400));
 		cr_assert_eq(chown(dir, 65534, 65534), 0);
-		cr_assert_lt(kp_cache_create(base, MIB, &again, &err), 0);
+		cr_assert_lt(kp_cache_create(base, &kp_store_cache_kind, MIB, &again, &err), 0);
 		cr_assert_eq(chown(dir, 0, 0), 0);
 		cr_assert_eq(chown(base, 65534, 65534), 0);
-		cr_assert_lt(kp_cache_create(base, MIB, &again, &err), 0);
+		cr_assert_lt(kp_cache_create(base, &kp_store_cache_kind, MIB, &again, &err), 0);
 		cr_assert_not_null(strstr(err.text, "another user"));
 	}
 	kp_cache_destroy(cache);
@@ -339,7 +341,7 @@ static bool holds_any(struct kp_cache *cache)
 		return false;
 	for (uint32_t w = 0; w < WRITERS; w++)
 		right |= is_table(data, bytes, w, 1000 + 4000 * w);
-	kp_table_memory_destroy(data, bytes);
+	kp_cache_memory_destroy(data, bytes);
 	return right;
 }
 
@@ -372,7 +374,7 @@ static struct kp_cache_key numbered(uint8_t n)
 	static uint8_t room[256][20];
 
 	room[n][0] = n;
-	return (struct kp_cache_key){ room[n], 20, 62 };
+	return (struct kp_cache_key){ room[n], 20, 62, 0 };
 }
 
 static void age(uint8_t n, time_t seconds)
@@ -470,8 +472,8 @@ Test(cache, is_made_where_there_is_none_yet)
 
 	kp_cache_destroy(cache);
 	snprintf(below, sizeof(below), "%s/.cache", base);
-	cr_assert_eq(kp_cache_create(below, MIB, &cache, &err), 0);
+	cr_assert_eq(kp_cache_create(below, &kp_store_cache_kind, MIB, &cache, &err), 0);
 	kp_cache_destroy(cache);
 	snprintf(below, sizeof(below), "%s/not/there", base);
-	cr_assert_lt(kp_cache_create(below, MIB, &again, &err), 0);
+	cr_assert_lt(kp_cache_create(below, &kp_store_cache_kind, MIB, &again, &err), 0);
 }

@@ -151,7 +151,9 @@ static struct kp_store *open_store(kp_build_fn fn, bool cached, uint32_t timeout
 	struct kp_store *store;
 
 	if (cached)
-		cr_assert_eq(kp_cache_create(dir, 1 << 20, &options.cache, &err), 0);
+		cr_assert_eq(
+			kp_cache_create(dir, &kp_store_cache_kind, 1 << 20, &options.cache, &err),
+			0);
 	cr_assert_eq(kp_store_create(&options, &store, &err), 0);
 	return store;
 }

@@ -1,9 +1,8 @@
-/* Unwind tables on disk: cache.h. Daemon, and the worker that builds tables. */
-#include "daemon/unwind/cache.h"
+/* What was made of files, on disk: cache.h. Daemon, and its workers. */
+#include "daemon/cache/cache.h"
 
 #include "common/cleanup.h"
-#include "common/unwind/table.h"
-#include "daemon/unwind/memory.h"
+#include "daemon/cache/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,28 +15,28 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define SUFFIX ".table"
 #define NEW_PREFIX ".new-"
 #define ENTRIES_MAX 16384u /* looked at in one trim */
 #define HOUR 3600
-#define NAME_ROOM (2 * KP_CACHE_ID_MAX + 32)
+#define NAME_ROOM (2 * KP_CACHE_ID_MAX + 64)
 
 static const char magic[8] = "KPCACHE";
 
-/* In front of the table. crc: CRC-32 (zlib's) of the head with crc 0, then the table. */
+/* In front of the data. crc: CRC-32 (zlib's) of the head with crc 0, then the data. */
 struct head {
 	char magic[8];
 	uint32_t version;
 	uint32_t crc;
-	uint64_t bytes; /* of the table */
+	uint64_t bytes; /* of the data */
 	uint16_t machine;
 	uint16_t build_id_len;
-	uint32_t pad;
+	uint32_t variant;
 	uint8_t build_id[KP_CACHE_ID_MAX];
 };
 _Static_assert(sizeof(struct head) == 96, "on disk");
 
 struct kp_cache {
+	const struct kp_cache_kind *kind;
 	int fd; /* of the directory */
 	uint64_t max_bytes;
 	uint32_t written; /* makes names of temporary files different */
@@ -79,7 +78,8 @@ static int open_checked(int parent, const char *name, int flags, mode_t forbidde
 	return kp_take_fd(&fd);
 }
 
-int kp_cache_create(const char *base, uint64_t max_bytes, struct kp_cache **ret, struct kp_err *err)
+int kp_cache_create(const char *base, const struct kp_cache_kind *kind, uint64_t max_bytes,
+		    struct kp_cache **ret, struct kp_err *err)
 {
 	/* ~/.cache itself may well be a link to a larger disk. */
 	_cleanup_(kp_closep) int home = open_checked(AT_FDCWD, base, 0, 0, base, err);
@@ -92,13 +92,14 @@ int kp_cache_create(const char *base, uint64_t max_bytes, struct kp_cache **ret,
 	ours = open_checked(home, "kitprof", O_NOFOLLOW, 022, base, err);
 	if (ours < 0)
 		return ours;
-	fd = open_checked(ours, "unwind", O_NOFOLLOW, 022, base, err);
+	fd = open_checked(ours, kind->directory, O_NOFOLLOW, 022, base, err);
 	if (fd < 0)
 		return fd;
 	cache = calloc(1, sizeof(*cache));
 	if (!cache)
 		return kp_fail_nomem(err);
 	cache->fd = kp_take_fd(&fd);
+	cache->kind = kind;
 	cache->max_bytes = max_bytes;
 	*ret = cache;
 	return 0;
@@ -119,25 +120,38 @@ int kp_cache_fd(const struct kp_cache *cache)
 
 /* ---- entries ---- */
 
+bool kp_cache_trusts(const struct stat *st)
+{
+	return (st->st_uid == 0 || st->st_uid == geteuid()) && !(st->st_mode & 022);
+}
+
 static bool is_usable(const struct kp_cache_key *key)
 {
 	return key->build_id_len >= KP_CACHE_ID_MIN && key->build_id_len <= KP_CACHE_ID_MAX;
 }
 
-/* "<build id in hex>-<machine>-<version of the table>.<version of the cache>.table" */
-static void name_of(const struct kp_cache_key *key, char ret[static NAME_ROOM])
+/* "<build id in hex>-<machine>[-<variant>]-<major version>.<minor version><suffix>" */
+static void name_of(const struct kp_cache *cache, const struct kp_cache_key *key,
+		    char ret[static NAME_ROOM])
 {
+	size_t at = 2 * key->build_id_len;
+
 	for (size_t i = 0; i < key->build_id_len; i++)
 		snprintf(ret + 2 * i, 3, "%02x", key->build_id[i]);
-	snprintf(ret + 2 * key->build_id_len, NAME_ROOM - 2 * key->build_id_len, "-%u-%u.%u" SUFFIX,
-		 key->machine, KP_TABLE_VERSION, KP_CACHE_VERSION);
+	at += (size_t)snprintf(ret + at, NAME_ROOM - at, "-%u", key->machine);
+	if (key->variant)
+		at += (size_t)snprintf(ret + at, NAME_ROOM - at, "-%08x", key->variant);
+	snprintf(ret + at, NAME_ROOM - at, "-%u.%u%s", cache->kind->version >> 16,
+		 cache->kind->version & 0xffff, cache->kind->suffix);
 }
 
-static struct head head_of(const struct kp_cache_key *key, uint64_t bytes)
+static struct head head_of(const struct kp_cache *cache, const struct kp_cache_key *key,
+			   uint64_t bytes)
 {
-	struct head head = { .version = KP_TABLE_VERSION << 16 | KP_CACHE_VERSION,
+	struct head head = { .version = cache->kind->version,
 			     .bytes = bytes,
 			     .machine = key->machine,
+			     .variant = key->variant,
 			     .build_id_len = (uint16_t)key->build_id_len };
 
 	memcpy(head.magic, magic, sizeof(magic));
@@ -145,12 +159,12 @@ static struct head head_of(const struct kp_cache_key *key, uint64_t bytes)
 	return head;
 }
 
-/* head->crc must be 0. Tables are smaller than what zlib's uInt counts. */
-static uint32_t checksum(const struct head *head, const void *table, uint64_t bytes)
+/* head->crc must be 0. The data is less than what zlib's uInt counts. */
+static uint32_t checksum(const struct head *head, const void *data, uint64_t bytes)
 {
 	uLong crc = crc32(0, (const Bytef *)head, sizeof(*head));
 
-	return (uint32_t)crc32(crc, table, (uInt)bytes);
+	return (uint32_t)crc32(crc, data, (uInt)bytes);
 }
 
 static bool read_all(int fd, void *data, uint64_t size, uint64_t offset)
@@ -185,31 +199,32 @@ static bool write_all(int fd, const void *data, uint64_t size)
 }
 
 /* Whether the head is the one that the key asks for, and the file as long as it says. */
-static bool fits(const struct head *head, const struct kp_cache_key *key, off_t file_size)
+static bool fits(const struct kp_cache *cache, const struct head *head,
+		 const struct kp_cache_key *key, off_t file_size)
 {
-	struct head wanted = head_of(key, head->bytes);
+	struct head wanted = head_of(cache, key, head->bytes);
 
 	wanted.crc = head->crc;
 	return memcmp(head, &wanted, sizeof(wanted)) == 0 && head->bytes > 0 &&
-	       head->bytes <= KP_CACHE_TABLE_MAX &&
+	       head->bytes <= cache->kind->entry_max &&
 	       file_size == (off_t)(sizeof(*head) + head->bytes);
 }
 
 /* NULL: damaged. */
-static void *read_table(int fd, const struct head *head)
+static void *read_data(int fd, const struct head *head)
 {
-	void *table = kp_table_memory_create(head->bytes);
+	void *data = kp_cache_memory_create(head->bytes);
 	struct head blank = *head;
 
 	blank.crc = 0;
-	if (!table)
+	if (!data)
 		return NULL;
-	if (read_all(fd, table, head->bytes, sizeof(*head)) &&
-	    checksum(&blank, table, head->bytes) == head->crc) {
-		kp_table_memory_seal(table, head->bytes);
-		return table;
+	if (read_all(fd, data, head->bytes, sizeof(*head)) &&
+	    checksum(&blank, data, head->bytes) == head->crc) {
+		kp_cache_memory_seal(data, head->bytes);
+		return data;
 	}
-	kp_table_memory_destroy(table, head->bytes);
+	kp_cache_memory_destroy(data, head->bytes);
 	return NULL;
 }
 
@@ -229,51 +244,51 @@ int kp_cache_load(struct kp_cache *cache, const struct kp_cache_key *key, void *
 	char name[NAME_ROOM];
 	struct head head;
 	struct stat st;
-	void *table;
+	void *data;
 
 	if (!is_usable(key))
 		return KP_CACHE_MISS;
-	name_of(key, name);
+	name_of(cache, key, name);
 	fd = openat(cache->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
 	    st.st_mode & 022)
 		return KP_CACHE_MISS;
-	table = read_all(fd, &head, sizeof(head), 0) && fits(&head, key, st.st_size)
-			? read_table(fd, &head)
-			: NULL;
-	if (!table) {
+	data = read_all(fd, &head, sizeof(head), 0) && fits(cache, &head, key, st.st_size)
+		       ? read_data(fd, &head)
+		       : NULL;
+	if (!data) {
 		unlinkat(cache->fd, name, 0);
 		return KP_CACHE_MISS;
 	}
 	touch(fd, &st);
-	*ret = table;
+	*ret = data;
 	*ret_bytes = head.bytes;
 	return 0;
 }
 
-int kp_cache_save(struct kp_cache *cache, const struct kp_cache_key *key, const void *table,
+int kp_cache_save(struct kp_cache *cache, const struct kp_cache_key *key, const void *data,
 		  uint64_t bytes, struct kp_err *err)
 {
 	_cleanup_(kp_closep) int fd = -1;
 	char name[NAME_ROOM], new[64];
 	struct head head;
 
-	if (!is_usable(key) || bytes == 0 || bytes > KP_CACHE_TABLE_MAX ||
+	if (!is_usable(key) || bytes == 0 || bytes > cache->kind->entry_max ||
 	    bytes > cache->max_bytes / 2)
-		return kp_fail(err, KP_EREFUSED, "not a table for the cache");
-	name_of(key, name);
-	head = head_of(key, bytes);
-	head.crc = checksum(&head, table, bytes);
+		return kp_fail(err, KP_EREFUSED, "not for the cache");
+	name_of(cache, key, name);
+	head = head_of(cache, key, bytes);
+	head.crc = checksum(&head, data, bytes);
 	snprintf(new, sizeof(new), NEW_PREFIX "%d-%u", (int)getpid(), cache->written++);
 	/* Of a process of that id that died. */
 	unlinkat(cache->fd, new, 0);
 	fd = openat(cache->fd, new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return kp_fail_errno(err, "unwind cache: making %s", new);
-	if (write_all(fd, &head, sizeof(head)) && write_all(fd, table, bytes) &&
+		return kp_fail_errno(err, "cache: making %s", new);
+	if (write_all(fd, &head, sizeof(head)) && write_all(fd, data, bytes) &&
 	    renameat(cache->fd, new, cache->fd, name) == 0)
 		return 0;
-	kp_fail_errno(err, "unwind cache: writing %s", name);
+	kp_fail_errno(err, "cache: writing %s", name);
 	unlinkat(cache->fd, new, 0);
 	return -KP_ESYSTEM;
 }
@@ -326,7 +341,7 @@ static void look_at(struct kp_cache *cache, struct entries *entries, const char 
 	bool is_new = strncmp(name, NEW_PREFIX, strlen(NEW_PREFIX)) == 0;
 	struct stat st;
 
-	if ((!is_new && !ends_with(name, SUFFIX)) || strlen(name) >= NAME_ROOM ||
+	if ((!is_new && !ends_with(name, cache->kind->suffix)) || strlen(name) >= NAME_ROOM ||
 	    fstatat(cache->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
 		return;
 	if (!is_new)
