@@ -27,11 +27,18 @@ struct action_job {
 /* The kernel leaves these two out of every mask. */
 #define NEVER_MASKED (UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1))
 
+/*
+ * The C library has these for its threads, glibc two and musl three, and takes them out of each mask
+ * that it is given: Go programs with cgo ask it for their actions. That they are blocked as well
+ * while such a handler stands behind ours only keeps the library waiting until it returns.
+ */
+#define LIBRARY_OWN (UINT64_C(7) << (32 - 1))
+
 bool kp_action_is_sharable(const struct kp_sigaction *action)
 {
 	return kp_sigaction_has_handler(action) && action->flags & SA_SIGINFO &&
 	       action->flags & SA_ONSTACK && !(action->flags & SA_RESETHAND) &&
-	       (action->mask | NEVER_MASKED) == UINT64_MAX;
+	       (action->mask | NEVER_MASKED | LIBRARY_OWN) == UINT64_MAX;
 }
 
 int kp_action_set(struct kp_stop *stop, int signal, uint64_t new_action, uint64_t old_action,

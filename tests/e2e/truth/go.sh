@@ -47,6 +47,17 @@ record)
 	cmp -s before.part after.part || fail "not as it was: $(diff before.part after.part)"
 	must_work "$pid" "after profiling"
 	;;
+cgo)
+	# Its runtime has its signals' actions through the C library.
+	need_ptrace
+	run_says 0 "$KITPROF" run -r 999 -- "$VICTIMS/spin-cgo" 2
+	expect_stacks
+	account prof.kitprof 70 115
+	burner target "$VICTIMS/spin-cgo" 1000
+	run_says 0 "$KITPROF" record --pid "$pid" -d 2 -r 999
+	expect_stacks
+	must_work "$pid" "after profiling"
+	;;
 beside)
 	# Go's own profiler works on while kitprof samples with the same signal.
 	need_ptrace
