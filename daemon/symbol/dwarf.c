@@ -163,9 +163,9 @@ static int from_file(struct kp_dwarf *d, char *path, Dwarf_Die *cu, Dwarf_Die *r
 	_cleanup_(kp_elf_file_destroyp) struct kp_elf_file *file = NULL;
 	int r;
 
-	if (access(path, R_OK) < 0)
+	if (access(owner, R_OK) < 0)
 		return KP_SPLIT_NONE_HERE;
-	r = kp_elf_file_open_whole(path, &file, err);
+	r = kp_elf_file_open_whole(owner, &file, err);
 	if (r < 0)
 		return r;
 	r = take_half(d, file, file, cu, ret, err);
