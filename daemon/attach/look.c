@@ -71,19 +71,22 @@ int kp_look_fetch_word(void *ctx, uint64_t addr, uint64_t *ret)
 
 /*
  * Frames of more than the top's size, and stacks that another one was switched from, are reached
- * along the frame pointers only.
+ * along the frame pointers only. Whether a rule lets the walk go to another stack is seen later;
+ * what is copied for nothing are a few pages.
  */
 void kp_look_copy_stack(struct kp_look *look)
 {
 	const struct kp_frame_layout *layout = &kp_cpu_arch()->frame;
 	struct kp_regs regs;
-	uint32_t depth = 1;
+	uint32_t depth = 1, switches = 0;
 
 	kp_look_regs(look, &regs);
 	look->page_count = 0;
 	copy_pages(look, page_of(regs.sp & layout->data_mask), KP_LOOK_TOP_PAGES);
 	while (depth < KP_DEPTH_MAX && look->page_count < KP_LOOK_PAGES &&
-	       kp_fp_step(layout, &regs, depth == 1, kp_look_fetch_word, look) == KP_WALK_ON)
+	       (kp_fp_step(layout, &regs, depth == 1, kp_look_fetch_word, look) == KP_WALK_ON ||
+		(switches++ < KP_FP_SWITCHES_MAX &&
+		 kp_fp_switch(layout, &regs, kp_look_fetch_word, look) == KP_WALK_ON)))
 		depth++;
 }
 

@@ -132,6 +132,47 @@ Test(onlooker, sees_where_a_thread_runs)
 	kp_onlooker_destroy(onlooker);
 }
 
+#ifdef __x86_64__
+static uint64_t *frame, *other_stack; /* each alone in its mapping */
+
+/* On the other stack, with a frame pointer that leads back: as Go's runtime does. */
+static void spin_on_another_stack(void)
+{
+	__asm__ volatile("mov %0, %%rsp\n\t"
+			 "mov %1, %%rbp\n"
+			 "1:\tincq (%2)\n\t"
+			 "jmp 1b"
+			 :
+			 : "a"(other_stack + 256), "c"(frame), "d"(&said->rounds)
+			 : "memory");
+}
+
+Test(onlooker, copies_the_frames_of_a_stack_that_was_left)
+{
+	const int how = PROT_READ | PROT_WRITE, where = MAP_PRIVATE | MAP_ANONYMOUS;
+	struct kp_look *look;
+	uint64_t word;
+	pid_t pid;
+
+	begin();
+	frame = mmap(NULL, 4096, how, where, -1, 0);
+	other_stack = mmap(NULL, 1 << 22, how, where, -1, 0);
+	cr_assert(frame != MAP_FAILED && other_stack != MAP_FAILED);
+	frame[1] = 0x401234; /* its own frame pointer is 0 */
+	pid = child(spin_on_another_stack);
+	while (!said->rounds)
+		usleep(1000);
+	if (may_look(pid)) {
+		look = look_at(pid);
+		cr_assert_eq(look->result, KP_LOOK_SEEN);
+		cr_assert_eq(kp_look_word(look, (uint64_t)(uintptr_t)(frame + 1), &word), 0);
+		cr_assert_eq(word, 0x401234);
+	}
+	end_child(pid);
+	kp_onlooker_destroy(onlooker);
+}
+#endif
+
 static void wait_in_epoll(void)
 {
 	int fd = epoll_create1(0);
