@@ -1,6 +1,42 @@
 #!/bin/bash
-# names.sh deleted|mapped|dlopen|vdso|templates|python|jit|jitdump: code is named, wherever it comes from.
+# names.sh deleted|mounts|chroot|overlay|memfd|mapped|dlopen|vdso|templates|python|jit|jitdump: code is named, wherever it comes from.
 . "$(dirname "$0")/truth.sh"
+
+is_called() {
+	[ "$(cat "/proc/$1/comm" 2>/dev/null)" = "$2" ]
+}
+
+# inside SCRIPT: a shell in a mount and a pid namespace of its own runs it; it executes "program" at
+# the end, whose pid, as seen from here, is in $inside. It ends with this test.
+inside() {
+	start unshare unshare --mount --propagation private --pid --fork --kill-child sh -ec "$1"
+	inside=
+	until_true 20 has_child "$pid" || fail "unshare runs nothing: $(cat unshare.log)"
+	until_true 20 is_called "$inside" program || fail "the program does not start: $(cat unshare.log)"
+	until_true 20 uses_more "$inside" 0 3 || fail "the program does not run"
+}
+
+has_child() {
+	inside=$(cut -d' ' -f1 "/proc/$1/task/$1/children" 2>/dev/null)
+	[ -n "$inside" ]
+}
+
+need_namespaces() {
+	need_ptrace
+	need_tool unshare
+	unshare --mount --propagation private --pid --fork sh -c 'mount -t tmpfs none /mnt' 2>unshare.err ||
+		skip "no mount namespaces here: $(cat unshare.err)"
+}
+
+# The names of shares are there, and those of the decoy at the same path are not.
+has_names() {
+	run_says 0 "$KITPROF" record --pid "$inside" -d 1
+	at_least "share of fifty $1" "$(self prof.folded fifty)" 35
+	has prof.folded '^program;.*main;'
+	# With the raw profile alone this machine's file of that name is looked at, and turned down.
+	run_says 0 "$KITPROF" report prof.kitprof -q --no-flat -o later.folded
+	has_not later.folded fifty
+}
 
 case $1 in
 deleted)
@@ -25,6 +61,63 @@ deleted)
 	run_says 0 "$KITPROF" record --pid "$pid" -d 1
 	at_least "share of fifty" "$(self prof.folded fifty)" 35
 	has prof.folded '^program;.*main;'
+	;;
+mounts)
+	# Where the program is, this machine has another one.
+	need_namespaces
+	mkdir place
+	cp "$VICTIMS/shares-O2-nofp-static" place/program
+	inside "mount -t tmpfs none '$work/place'; cp '$VICTIMS/shares' place/program
+		exec place/program 200 1 7"
+	has_names "in a namespace"
+	# The same from its start, as a child of what is profiled.
+	run_says 7 "$KITPROF" run -o run.folded -- unshare --mount --propagation private --pid --fork sh -ec \
+		"mount -t tmpfs none '$work/place'; cp '$VICTIMS/shares' place/program; exec place/program 3 1 7"
+	at_least "share of fifty from the start" "$(self run.folded fifty)" 35
+	;;
+chroot)
+	need_namespaces
+	need_tool chroot
+	mkdir root
+	cp "$VICTIMS/shares-O0-fp-static" root/program
+	inside "exec chroot '$work/root' /program 200 1 7"
+	run_says 0 "$KITPROF" record --pid "$inside" -d 1
+	at_least "share of fifty in a chroot" "$(self prof.folded fifty)" 35
+	# Deleted there, and another one in its place.
+	rm root/program
+	cp "$VICTIMS/shares-O2-nofp-static" root/program
+	has_names "in a chroot, replaced"
+	;;
+overlay)
+	# A container's way to have files: the mapped file's device is not that of the overlay.
+	need_namespaces
+	mkdir lower layers merged
+	cp "$VICTIMS/shares" lower/program
+	overlay="mount -t tmpfs none '$work/layers'; mkdir layers/upper layers/work
+		mount -t overlay none '$work/merged' \
+			-o 'lowerdir=$work/lower,upperdir=$work/layers/upper,workdir=$work/layers/work'"
+	unshare --mount --propagation private sh -ec "$overlay" 2>unshare.err ||
+		skip "no overlay here: $(cat unshare.err)"
+	inside "$overlay
+		sh -c 'while [ ! -e layers/upper/replace ]; do sleep 0.05; done
+			rm merged/program; cp $VICTIMS/shares-O2-nofp-static merged/program; : >layers/upper/replaced' &
+		exec merged/program 200 1 7"
+	has_names "in an overlay"
+	: >"/proc/$inside/root$work/layers/upper/replace"
+	until_true 20 test -e "/proc/$inside/root$work/layers/upper/replaced" || fail "the program is not replaced"
+	has_names "in an overlay, replaced"
+	;;
+memfd)
+	# A program that never was a file.
+	need_ptrace
+	need_tool python3
+	burner program python3 -c 'import os, sys
+fd = os.memfd_create("program")
+os.write(fd, open(sys.argv[1], "rb").read())
+os.execv("/proc/self/fd/%d" % fd, sys.argv[1:])' "$VICTIMS/shares" 200 1 7
+	run_says 0 "$KITPROF" record --pid "$pid" -d 1
+	at_least "share of fifty" "$(self prof.folded fifty)" 35
+	has prof.folded ';main;'
 	;;
 mapped)
 	# Deleted, and not ours to open through /proc: that takes a capability which most users have not.
