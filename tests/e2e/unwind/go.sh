@@ -3,6 +3,24 @@
 # and none is put together of two goroutines' or of a goroutine's and the scheduler's.
 . "$(dirname "$0")/unwind.sh"
 
+# Without those that the kernel takes of what was just born: they have the thread's stack alone.
+samples() {
+	"$RAWDUMP" "$1" | awk '
+		$1 == "sample" && !/ source=5 / {
+			all++
+			found += / walk_end=(1|2|9) /
+		}
+		END { print all + 0, found + 0 }'
+}
+
+# Threads that wait as well, and are looked at from outside.
+need_ptrace
+start stacks "$VICTIMS/$1" 1000
+until_true 20 uses_more "$pid" 20 || fail "$1 does nothing"
+"$KITPROF" record -q --pid "$pid" --clock wall -r 99 -d 6 2>err.log || fail "record: $(cat err.log)"
+end_quietly "$pid"
+are_whole prof.kitprof 99
+
 profile "$VICTIMS/$1" 3
 are_whole prof.kitprof 99
 
