@@ -2,9 +2,11 @@
 #include "daemon/cmd/output.h"
 
 #include "common/cleanup.h"
+#include "daemon/cache/cache.h"
 #include "daemon/cmd/cmd.h"
 #include "daemon/linux/monotonic.h"
 #include "daemon/profile/collect.h"
+#include "daemon/symbol/answer_cache.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -112,6 +114,23 @@ static void show_progress(void *ctx, const struct kp_symbolizer_progress *progre
 	w->progress_shown = true;
 }
 
+/* Names of earlier times. NULL: there is no place for them, and they are looked up each time. */
+static struct kp_cache *open_names(const struct writer *w)
+{
+	struct kp_cache *cache = NULL;
+	struct kp_err why;
+	char base[4096], line[600];
+
+	if (kp_cache_base(base, sizeof(base), &why) == 0 &&
+	    kp_cache_create(base, &kp_answer_cache_kind, KP_ANSWER_CACHE_BYTES, &cache, &why) == 0)
+		return cache;
+	if (w->options->verbose) {
+		snprintf(line, sizeof(line), "names are not kept for the next time: %s", why.text);
+		kp_cmd_say(w->program, line);
+	}
+	return NULL;
+}
+
 static int collect(struct writer *w, struct kp_profile **ret, struct kp_err *err)
 {
 	const struct kp_options *o = w->options;
@@ -121,6 +140,7 @@ static int collect(struct writer *w, struct kp_profile **ret, struct kp_err *err
 		.debug_dirs = o->symbols_count ? o->symbols : NULL,
 		.sysroot = o->sysroot,
 		.remark = remark,
+		.names = open_names(w),
 		.symbol_budget_ns = o->symbol_budget_ns,
 		.progress = !o->quiet && isatty(STDERR_FILENO) ? show_progress : NULL,
 		.ctx = w,
@@ -129,6 +149,7 @@ static int collect(struct writer *w, struct kp_profile **ret, struct kp_err *err
 
 	w->begun_ns = kp_now_ns();
 	r = kp_collect(w->source->raw, w->source->size, &options, ret, err);
+	kp_cache_destroy(options.names);
 	if (w->progress_shown)
 		fputs("\r\x1b[K", stderr);
 	return r;

@@ -440,6 +440,7 @@ static int prepare(struct collector *c, struct kp_err *err)
 	struct kp_symbolizer_options options = {
 		.debug_dirs = c->options->debug_dirs,
 		.sysroot = c->options->sysroot,
+		.cache = c->options->names,
 	};
 	int r;
 

@@ -20,6 +20,7 @@ struct kp_collect_options {
 	const char *const *debug_dirs; /* see struct kp_symbolizer_options */
 	const char *sysroot; /* likewise */
 	kp_say_fn remark; /* may be NULL: why a module has no names, where a file was cut */
+	struct kp_cache *names; /* of kp_answer_cache_kind: names of earlier times; may be NULL */
 	uint64_t symbol_budget_ns; /* for names; 0: no limit */
 	kp_symbolizer_progress_fn progress; /* of names; may be NULL */
 	void *ctx;

@@ -232,10 +232,36 @@ static bool split(const void *bytes, size_t size, struct reader *ret)
 	return true;
 }
 
+/*
+ * Eight bytes at a time, whether all are ASCII and none is a control byte but NUL. No sum carries
+ * into the next byte, since all are below 0x80 where it matters.
+ */
+static bool are_plain(const char *strings, size_t bytes)
+{
+	const uint64_t top = 0x8080808080808080, one = top >> 7;
+
+	while (bytes) {
+		uint64_t word = 0, not_nul, printable, del;
+		size_t n = bytes < sizeof(word) ? bytes : sizeof(word);
+
+		memcpy(&word, strings, n);
+		not_nul = (word + 0x7f * one) & top;
+		printable = (word + 0x60 * one) & top;
+		del = (word + one) & top;
+		if (word & top || not_nul & ~printable || del)
+			return false;
+		strings += n;
+		bytes -= n;
+	}
+	return true;
+}
+
 static bool are_strings(const char *strings, size_t bytes)
 {
 	if (strings[0] || strings[bytes - 1])
 		return false;
+	if (are_plain(strings, bytes))
+		return true;
 	for (size_t at = 0; at < bytes; at += strlen(strings + at) + 1)
 		if (!kp_names_is_clean(strings + at))
 			return false;

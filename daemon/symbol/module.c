@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Build ids are 20 bytes, seldom 8 or 16; what is longer is cut in messages. */
 #define ID_TEXT_BYTES 20
@@ -93,7 +94,7 @@ void kp_module_close(struct kp_module *m)
 	m->plt = NULL;
 	m->symtab = NULL;
 	m->mini = m->alt = m->debug = m->file = NULL;
-	m->open = false;
+	m->found = m->alt_missing = m->open = false;
 }
 
 /* Takes file as the module's if its build id is the one that ran. */
@@ -237,24 +238,42 @@ static bool has_debug_info(const struct kp_elf_file *file)
 	return has_section(file, ".debug_info", true) || has_section(file, ".zdebug_info", true);
 }
 
-static int open_dwarf(struct kp_module *m, const char *const *dirs, struct kp_err *err)
+static const struct kp_elf_file *dwarf_file(const struct kp_module *m)
 {
 	const struct kp_elf_file *debug = m->debug ? m->debug : m->file;
+
+	return has_debug_info(debug) ? debug : NULL;
+}
+
+static int find_alt(struct kp_module *m, const char *const *dirs, struct kp_err *err)
+{
+	const struct kp_elf_file *debug = dwarf_file(m);
 	struct kp_err why = { 0 };
 	bool wants_alt;
 	int r;
 
-	if (!has_debug_info(debug))
+	if (!debug)
 		return 0;
 	r = kp_debugfile_find_alt(debug, dirs, &wants_alt, &m->alt, &why);
 	if (r < 0)
 		return kp_fail_nomem(err);
 	if (r == KP_DEBUGFILE_NONE && wants_alt) {
 		/* libdw would look by itself, and open whatever the file names */
+		m->alt_missing = true;
 		note(m, "%s: the file that .gnu_debugaltlink names is missing: no source lines",
 		     debug->path);
-		return 0;
 	}
+	return 0;
+}
+
+static int open_dwarf(struct kp_module *m, const char *const *dirs, struct kp_err *err)
+{
+	const struct kp_elf_file *debug = dwarf_file(m);
+	struct kp_err why = { 0 };
+	int r;
+
+	if (!debug || m->alt_missing)
+		return 0;
 	r = kp_dwarf_open(debug, m->alt, m->file, dirs, &m->dwarf, &why);
 	if (r == -KP_ENOMEM)
 		return kp_fail_nomem(err);
@@ -331,20 +350,20 @@ void kp_module_note_missing(struct kp_module *m)
 		note(m, "%s", missing);
 }
 
-int kp_module_open(struct kp_module *m, const char *sysroot, const char *const *debug_dirs,
+int kp_module_find(struct kp_module *m, const char *sysroot, const char *const *debug_dirs,
 		   struct kp_err *err)
 {
 	struct kp_err why = { 0 };
 	int r;
 
-	if (m->open)
+	if (m->found)
 		return 0;
 	m->note[0] = '\0';
 	m->mapped = false;
 	r = open_file(m, sysroot, err);
 	if (r < 0)
 		return r;
-	m->open = true;
+	m->found = true;
 	if (!m->file && has_path(m))
 		r = open_from_dirs(m, debug_dirs, err);
 	if (r == 0 && !m->file && m->known.image)
@@ -358,6 +377,22 @@ int kp_module_open(struct kp_module *m, const char *sysroot, const char *const *
 		if (r == KP_DEBUGFILE_NONE && why.text[0])
 			note(m, "%s", why.text);
 	}
+	return find_alt(m, debug_dirs, err);
+}
+
+int kp_module_open(struct kp_module *m, const char *sysroot, const char *const *debug_dirs,
+		   struct kp_err *err)
+{
+	int r;
+
+	if (m->open)
+		return 0;
+	r = kp_module_find(m, sysroot, debug_dirs, err);
+	if (r < 0)
+		return r;
+	m->open = true;
+	if (!m->file)
+		return 0;
 	r = open_dwarf(m, debug_dirs, err);
 	if (r == 0)
 		r = open_symtab(m, err);
@@ -366,4 +401,47 @@ int kp_module_open(struct kp_module *m, const char *sysroot, const char *const *
 	if (r == 0)
 		note_missing(m);
 	return r;
+}
+
+/* ---- what names are made of ---- */
+
+/* FNV-1a over what changes when a file is replaced. False: it may be anybody's. */
+static bool add_file(uint64_t *hash, const struct kp_elf_file *file, int pinned_fd)
+{
+	uint64_t word[6] = { 0 };
+	struct stat st;
+
+	if (file) {
+		if (fstat(file->fd >= 0 ? file->fd : pinned_fd, &st) != 0 || !kp_cache_trusts(&st))
+			return false;
+		word[0] = st.st_dev;
+		word[1] = st.st_ino;
+		word[2] = (uint64_t)st.st_size;
+		word[3] = (uint64_t)st.st_mtim.tv_sec;
+		word[4] = (uint64_t)st.st_mtim.tv_nsec;
+		word[5] = (uint64_t)st.st_ctim.tv_sec;
+	}
+	for (size_t i = 0; i < sizeof(word); i++)
+		*hash = (*hash ^ ((const uint8_t *)word)[i]) * 0x100000001b3;
+	return true;
+}
+
+void kp_module_source(const struct kp_module *m, struct kp_answer_source *ret)
+{
+	const struct kp_elf_file *dwarf = m->file ? dwarf_file(m) : NULL;
+	uint64_t hash = 0xcbf29ce484222325;
+	GElf_Ehdr ehdr;
+
+	*ret = (struct kp_answer_source){ 0 };
+	/* Split halves are found unit by unit, so nobody knows all the files beforehand. */
+	if (!m->file || m->file->image || !m->file->build_id ||
+	    m->file->build_id_len > sizeof(ret->build_id) ||
+	    (dwarf && has_section(dwarf, ".debug_addr", false)) ||
+	    !gelf_getehdr(m->file->elf, &ehdr) || !add_file(&hash, m->file, m->known.fd) ||
+	    !add_file(&hash, m->debug, -1) || !add_file(&hash, m->alt, -1))
+		return;
+	memcpy(ret->build_id, m->file->build_id, m->file->build_id_len);
+	ret->build_id_len = (uint32_t)m->file->build_id_len;
+	ret->machine = ehdr.e_machine;
+	ret->variant = (uint32_t)(hash ^ hash >> 32) | 1;
 }

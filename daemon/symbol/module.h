@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/err.h"
+#include "daemon/symbol/answer_cache.h"
 #include "daemon/symbol/dwarf.h"
 #include "daemon/symbol/elffile.h"
 #include "daemon/symbol/plt.h"
@@ -17,7 +18,9 @@ struct kp_module {
 	struct kp_module_file known; /* path and build_id are the module's own copies */
 	char note[512]; /* "": nothing to say */
 
-	bool open;
+	bool found; /* the files are */
+	bool alt_missing; /* one is named, but not there */
+	bool open; /* found, and the rest made */
 	bool mapped; /* file is what was in the target's memory */
 	struct kp_elf_file
 		*file; /* NULL: cannot be used, the note says why; the rest is NULL too */
@@ -34,7 +37,17 @@ void kp_module_destroy(struct kp_module *module);
 
 bool kp_module_is(const struct kp_module *module, const struct kp_module_file *known);
 
-/* Opens and indexes what there is, and notes what there is not. < 0 only when out of memory. */
+/* Finds the files, and notes those that it does not find. < 0 only when out of memory. */
+int kp_module_find(struct kp_module *module, const char *sysroot, const char *const *debug_dirs,
+		   struct kp_err *err);
+
+/*
+ * What the module's names are made of, once its files are found. build_id_len 0: there is nothing
+ * to know them by again, or no reason to believe what the files say of themselves.
+ */
+void kp_module_source(const struct kp_module *module, struct kp_answer_source *ret);
+
+/* Finds and indexes what there is, and notes what there is not. < 0 only when out of memory. */
 int kp_module_open(struct kp_module *module, const char *sysroot, const char *const *debug_dirs,
 		   struct kp_err *err);
 

@@ -5,38 +5,13 @@
  */
 #include "daemon/symbol/symbolizer.h"
 
-#include "common/cleanup.h"
-#include "daemon/linux/monotonic.h"
-#include "daemon/symbol/arena.h"
-#include "daemon/symbol/crew.h"
 #include "daemon/symbol/lookup.h"
-#include "daemon/symbol/module.h"
-#include "daemon/symbol/names.h"
+#include "daemon/symbol/symbolizer_state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define STANDARD_DIR "/usr/lib/debug"
-
-struct kp_symbolizer {
-	struct kp_arena arena; /* frames and strings */
-	struct kp_names *names;
-	const char **debug_dirs; /* NULL-terminated, in the arena */
-	const char *sysroot; /* likewise, or NULL */
-	struct kp_module **module;
-	size_t count, capacity;
-	struct kp_module *open; /* the one that may be open */
-	unsigned workers;
-};
-
-/* All that is asked at once. */
-struct all {
-	const struct kp_symbolizer_limits *limits;
-	struct kp_crew_job *job;
-	size_t count;
-	uint64_t asked;
-};
 
 /* DIR + path, in the arena. */
 static const char *below(struct kp_symbolizer *s, const char *dir, const char *path)
@@ -86,6 +61,7 @@ int kp_symbolizer_create(const struct kp_symbolizer_options *options, struct kp_
 	if (!s)
 		return kp_fail_nomem(err);
 	s->workers = options ? options->workers : 0;
+	s->cache = options ? options->cache : NULL;
 	r = copy_dirs(s, options ? options->debug_dirs : NULL, options ? options->sysroot : NULL,
 		      err);
 	if (r == 0)
@@ -105,6 +81,9 @@ void kp_symbolizer_destroy(struct kp_symbolizer *s)
 	for (size_t i = 0; i < s->count; i++)
 		kp_module_destroy(s->module[i]);
 	free(s->module);
+	for (size_t i = 0; i < s->kept_count; i++)
+		kp_kept_answers_deinit(&s->kept[i]);
+	free(s->kept);
 	kp_names_destroy(s->names);
 	kp_arena_deinit(&s->arena);
 	free(s);
@@ -164,122 +143,6 @@ int kp_symbolizer_resolve(struct kp_symbolizer *s, uint32_t module, const uint64
 	}
 	if (r < 0)
 		kp_module_close(m);
-	return r;
-}
-
-/* ---- in workers ---- */
-
-static int look_up(void *ctx, uint32_t module, uint64_t offset, struct kp_frames *ret,
-		   struct kp_err *err)
-{
-	struct kp_symbolizer *s = ctx;
-
-	return module < s->count ? kp_symbolizer_resolve(s, module, &offset, 1, ret, err)
-				 : kp_fail_nomem(err);
-}
-
-static const char *look_up_note(void *ctx, uint32_t module)
-{
-	struct kp_symbolizer *s = ctx;
-
-	return module < s->count ? kp_symbolizer_note(s, module) : NULL;
-}
-
-static void forward(void *ctx, size_t jobs_done, uint64_t answered)
-{
-	const struct all *all = ctx;
-	struct kp_symbolizer_progress progress = {
-		.modules_done = jobs_done,
-		.modules = all->count,
-		.done = answered,
-		.asked = all->asked,
-	};
-
-	all->limits->progress(all->limits->ctx, &progress);
-}
-
-static int run_crew(struct kp_symbolizer *s, struct all *all, struct kp_err *err)
-{
-	_cleanup_(kp_freep) int *fd = calloc(s->count + 1, sizeof(*fd));
-	uint64_t budget_ns = all->limits->budget_ns;
-	struct kp_crew_options options = {
-		.work = { look_up, look_up_note, s, fd, s->count, 0 },
-		.arena = &s->arena,
-		.workers = s->workers,
-		.deadline_ns = budget_ns ? kp_now_ns() + budget_ns : 0,
-		.progress = all->limits->progress ? forward : NULL,
-		.progress_ctx = all,
-	};
-
-	if (!fd)
-		return kp_fail_nomem(err);
-	for (size_t i = 0; i < s->count; i++)
-		fd[i] = s->module[i]->known.fd;
-	return kp_crew_run(&options, all->job, all->count, err);
-}
-
-/* Without workers. */
-static int run_alone(struct kp_symbolizer *s, struct all *all, struct kp_err *err)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < all->count; i++) {
-		struct kp_crew_job *job = &all->job[i];
-
-		r = kp_symbolizer_resolve(s, job->module, job->offset, job->count, job->frames,
-					  err);
-		job->late = 0;
-	}
-	return r;
-}
-
-static void take_notes(struct kp_symbolizer *s, const struct kp_crew_job *job)
-{
-	struct kp_module *m = s->module[job->module];
-
-	if (job->lost)
-		snprintf(m->note, sizeof(m->note), "%s: %u of %u addresses have no names: %s",
-			 m->known.path, job->lost, job->count, job->why);
-	else if (job->note)
-		snprintf(m->note, sizeof(m->note), "%s", job->note);
-}
-
-static void begin_job(struct kp_crew_job *job, const struct kp_symbolizer_request *request)
-{
-	*job = (struct kp_crew_job){
-		.module = request->module,
-		.offset = request->file_offset,
-		.frames = request->ret,
-		.count = request->count,
-	};
-	for (uint32_t i = 0; i < request->count; i++)
-		request->ret[i] = (struct kp_frames){ .address = request->file_offset[i] };
-}
-
-int kp_symbolizer_resolve_all(struct kp_symbolizer *s, const struct kp_symbolizer_request *request,
-			      size_t count, const struct kp_symbolizer_limits *limits,
-			      struct kp_symbolizer_rest *ret, struct kp_err *err)
-{
-	_cleanup_(kp_freep) struct kp_crew_job *job = calloc(count + 1, sizeof(*job));
-	struct all all = { .limits = limits, .job = job, .count = count };
-	int r;
-
-	*ret = (struct kp_symbolizer_rest){ 0 };
-	if (!job)
-		return kp_fail_nomem(err);
-	for (size_t i = 0; i < count; i++) {
-		begin_job(&job[i], &request[i]);
-		all.asked += request[i].count;
-	}
-	r = run_crew(s, &all, err);
-	if (r < 0 && r != -KP_ENOMEM)
-		r = run_alone(s, &all, err);
-	for (size_t i = 0; r == 0 && i < count; i++) {
-		take_notes(s, &job[i]);
-		ret->late += job[i].late;
-		ret->late_modules += job[i].late > 0;
-		ret->lost += job[i].lost;
-	}
 	return r;
 }
 

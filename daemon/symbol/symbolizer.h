@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct kp_cache;
 struct kp_symbolizer;
 
 struct kp_symbolizer_options {
@@ -25,6 +26,7 @@ struct kp_symbolizer_options {
 	 */
 	const char *sysroot;
 	unsigned workers; /* at most; 0: as many as CPUs, within reason */
+	struct kp_cache *cache; /* of kp_answer_cache_kind; borrowed; NULL: none */
 };
 
 /* What is known of a module's file. Copied by kp_symbolizer_module(), except fd and image. */
@@ -83,8 +85,9 @@ struct kp_symbolizer_rest {
 /*
  * Looks up all that is asked, each module once, in several processes at a time, so that a file
  * which makes one of them crash or hang costs its own names and no others. What is not looked up
- * has count 0 and the offset for an address. Where no process can be started it is all done in
- * this one. < 0 only when out of memory.
+ * has count 0 and the offset for an address. What the cache has of the files as they are is taken
+ * from there, and it is given what is new. Where no process can be started it is all done in this
+ * one. To be called once. < 0 only when out of memory.
  */
 int kp_symbolizer_resolve_all(struct kp_symbolizer *s, const struct kp_symbolizer_request *request,
 			      size_t count, const struct kp_symbolizer_limits *limits,

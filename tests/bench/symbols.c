@@ -1,11 +1,12 @@
 /*
  * Names for a list of addresses, through the symbolizer of the product: what symbols.py measures
- * beside other tools. bench-symbols MODULE <addresses, hexadecimal, one a line: the function and
+ * beside other tools. bench-symbols MODULE [CACHE] <addresses, hexadecimal, one a line: the function and
  * FILE:LINE of each frame, innermost first, and an empty line, as llvm-symbolizer prints them.
  * Last on stderr: seconds that the look-ups took, without reading and printing, and the most memory
  * that this process and its children had, these as if all had had it at once.
  */
 #include "common/cleanup.h"
+#include "daemon/symbol/answer_cache.h"
 #include "daemon/symbol/elffile.h"
 #include "daemon/symbol/symbolizer.h"
 
@@ -92,8 +93,10 @@ static void print(const struct kp_frames *frames)
 }
 
 /* Sorted, and each once, as the product asks. */
-static void resolve(const char *path, const struct places *places, struct kp_frames *ret)
+static void resolve(const char *path, const char *cache_base, const struct places *places,
+		    struct kp_frames *ret)
 {
+	struct kp_symbolizer_options options = { 0 };
 	struct kp_module_file module = { .path = path, .fd = -1 };
 	uint64_t *offset = calloc(places->count, sizeof(*offset));
 	struct kp_symbolizer_request request = { .file_offset = offset, .ret = ret };
@@ -102,7 +105,10 @@ static void resolve(const char *path, const struct places *places, struct kp_fra
 	struct kp_symbolizer *symbolizer;
 	struct kp_err err;
 
-	if (!offset || kp_symbolizer_create(NULL, &symbolizer, &err) < 0 ||
+	if (cache_base && kp_cache_create(cache_base, &kp_answer_cache_kind, KP_ANSWER_CACHE_BYTES,
+					  &options.cache, &err) < 0)
+		die(err.text);
+	if (!offset || kp_symbolizer_create(&options, &symbolizer, &err) < 0 ||
 	    kp_symbolizer_module(symbolizer, &module, &request.module, &err) < 0)
 		die("cannot begin");
 	for (size_t i = 0; i < places->count; i++)
@@ -135,7 +141,7 @@ int main(int argc, char **argv)
 	double start;
 
 	if (argc < 2 || kp_elf_file_open(argv[1], &file, &err) < 0)
-		die(argc < 2 ? "bench-symbols MODULE <ADDRESSES" : err.text);
+		die(argc < 2 ? "bench-symbols MODULE [CACHE] <ADDRESSES" : err.text);
 	read_places(file, &places);
 	kp_elf_file_destroy(file);
 	sorted = calloc(places.count, sizeof(*sorted));
@@ -144,7 +150,7 @@ int main(int argc, char **argv)
 		die("out of memory");
 	start = now();
 	qsort(places.place, places.count, sizeof(*places.place), by_offset);
-	resolve(argv[1], &places, sorted);
+	resolve(argv[1], argc > 2 ? argv[2] : NULL, &places, sorted);
 	say_figures(now() - start);
 	for (size_t i = 0; i < places.count; i++)
 		frames[places.place[i].number] = sorted[i];

@@ -2,7 +2,7 @@
 """Names for many addresses: symbols.py BUILD [--rounds N] [--modules LIST] [--pcs N]
 
 N distinct addresses, drawn at random from a module's code, are named by kitprof's symbolizer and by
-other tools. Wall time of the whole process, which reads the addresses and prints names (medians),
+other tools. "again": with what the run before has left in the cache. Wall time of the whole process, which reads the addresses and prints names (medians),
 and the most memory that it and its children had at once (for several processes: the sum of what
 each had at most). Tools that are slow get fewer addresses.
 
@@ -179,11 +179,7 @@ class Tool:
     def __init__(self, name, argv, parse, few=False):
         self.name, self.argv, self.parse, self.few = name, argv, parse, few
 
-    def prepare(self):
-        pass
-
     def run(self, module):
-        self.prepare()
         count = FEW if self.few else len(module.pcs)
         seconds, size, printed, said = measure([str(a) for a in self.argv] + [module.path],
                                                module.addresses(count))
@@ -194,11 +190,24 @@ class Tool:
 class Kitprof(Tool):
     """Says itself how long the look-ups took, and what all its processes needed."""
 
-    def __init__(self, name, build, *options):
-        super().__init__(name, [build / "tests/bench/bench-symbols", *options], blocks)
+    def __init__(self, name, build, warm):
+        super().__init__(name, [build / "tests/bench/bench-symbols"], blocks)
+        self.warm = warm
 
     def run(self, module):
-        result = super().run(module)
+        cache = pathlib.Path("warm" if self.warm else "cold")
+        if not self.warm:
+            shutil.rmtree(cache, ignore_errors=True)
+        cache.mkdir(exist_ok=True)
+        if self.warm:
+            self.run_once(module, cache)
+        return self.run_once(module, cache)
+
+    def run_once(self, module, cache):
+        seconds, size, printed, said = measure([str(self.argv[0]), module.path, str(cache.resolve())],
+                                               module.addresses())
+        result = {"s": seconds, "bytes": size, "said": said, "count": len(module.pcs),
+                  "answers": self.parse(printed)}
         figures = dict(part.split("=") for part in result["said"].split("\n")[-2].split())
         result["bytes"] = int(figures["peak_kib"]) * 1024
         result["lookup_s"] = float(figures["seconds"])
@@ -206,7 +215,7 @@ class Kitprof(Tool):
 
 
 def tools(build):
-    found = [Kitprof("kitprof", build)]
+    found = [Kitprof("kitprof", build, False), Kitprof("kitprof, again", build, True)]
     for name, argv, parse, few in [
             ("llvm-symbolizer", ["llvm-symbolizer", "--inlines", "--obj"], blocks, False),
             ("addr2line", ["addr2line", "-a", "-i", "-f", "-C", "-e"], marked, True),
@@ -296,7 +305,7 @@ def compare(module, results, show):
         answers = runs[0]["answers"]
         found = differences(module, ours[:len(answers)], answers, symbols)
         columns[name] = [f"{100 * known(answers) / len(answers):.1f}"]
-        columns[name] += [len(found[kind]) if name != "kitprof" else "" for kind in KINDS]
+        columns[name] += [len(found[kind]) if not name.startswith("kitprof") else "" for kind in KINDS]
         for kind in KINDS:
             for i in found[kind][:show]:
                 print(f"{module.name} {kind}: {module.pcs[i]:#x}: kitprof {ours[i]}, "

@@ -1,6 +1,6 @@
 #!/bin/bash
-# symbols.sh crash|budget|progress: files that crash or stop who reads them cost their names and no
-# more, and a report made again has them all.
+# symbols.sh crash|budget|progress|again: files that crash or stop who reads them cost their names and
+# no more, and a report made again has them all; what is kept is not read again.
 . "$(dirname "$0")/truth.sh"
 
 need_ptrace
@@ -14,6 +14,23 @@ report_again() {
 	run_says 0 "$KITPROF" report -o again.folded prof.kitprof
 	cmp whole.folded again.folded || fail "the report made again is another"
 }
+
+names=$XDG_CACHE_HOME/kitprof/names
+[ -n "$(ls "$names")" ] || fail "no names are kept"
+
+case $1 in
+again)
+	run_says 0 env LD_PRELOAD="$bad" BAD_DWARF=crash "$KITPROF" report -o again.folded prof.kitprof
+	cmp whole.folded again.folded || fail "names that were kept are others"
+	rm -r "$names"
+	report_again
+	run_says 0 env XDG_CACHE_HOME=/proc "$KITPROF" report -v -o again.folded prof.kitprof
+	grep -q "names are not kept for the next time" err.log || fail "no word of the missing cache"
+	cmp whole.folded again.folded || fail "without a cache names are others"
+	exit 0
+	;;
+esac
+rm -r "$names"
 
 case $1 in
 crash)

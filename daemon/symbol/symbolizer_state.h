@@ -1,0 +1,22 @@
+/* What a symbolizer holds: for symbolizer.c, which looks up, and resolve_all.c, which has it done. */
+#pragma once
+
+#include "daemon/symbol/answer_cache.h"
+#include "daemon/symbol/arena.h"
+#include "daemon/symbol/module.h"
+#include "daemon/symbol/names.h"
+#include "daemon/symbol/symbolizer.h"
+
+struct kp_symbolizer {
+	struct kp_arena arena; /* frames and strings */
+	struct kp_names *names;
+	const char **debug_dirs; /* NULL-terminated, in the arena */
+	const char *sysroot; /* likewise, or NULL */
+	struct kp_module **module;
+	size_t count, capacity;
+	struct kp_module *open; /* the one that may be open */
+	unsigned workers;
+	struct kp_cache *cache; /* or NULL; borrowed */
+	struct kp_kept_answers *kept; /* what was handed out of it */
+	size_t kept_count;
+};
