@@ -26,6 +26,7 @@ enum {
 	OPT_DIR,
 	OPT_SYMBOLS,
 	OPT_SYSROOT,
+	OPT_SYSTEM_CALLS,
 	OPT_SYMBOL_BUDGET,
 	OPT_SOCKET,
 	OPT_WINDOW,
@@ -83,6 +84,8 @@ static const struct option_row rows[] = {
 	  "binaries and debug files of other places; may be repeated" },
 	{ "sysroot", OPT_SYSROOT, "DIR", KP_COMMAND_REPORT,
 	  "files of another machine or a container, under their paths" },
+	{ "syscalls", OPT_SYSTEM_CALLS, NULL, REPORTS,
+	  "the system call that a thread is in is a frame: [syscall:read]" },
 	{ "symbol-budget", OPT_SYMBOL_BUDGET, "TIME", REPORTS,
 	  "time for names; what is not looked up by then has none (no limit)" },
 	{ "stats", OPT_STATS, NULL, KP_COMMAND_REPORT, "print how true the profile is instead" },
@@ -345,6 +348,9 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 		break;
 	case 't':
 		o->render.split = KP_SPLIT_THREAD;
+		break;
+	case OPT_SYSTEM_CALLS:
+		o->system_calls = true;
 		break;
 	case OPT_PER_PROCESS:
 		if (o->render.split == KP_SPLIT_NONE)

@@ -51,6 +51,7 @@ struct kp_options {
 	const char *symbols[KP_SYMBOL_DIRS_MAX + 2];
 	size_t symbols_count; /* of --symbols */
 	const char *sysroot; /* NULL: not given */
+	bool system_calls; /* are frames */
 	uint64_t symbol_budget_ns; /* 0: no limit */
 	bool all, everyone;
 	const char *user; /* NULL: not given */

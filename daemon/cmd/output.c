@@ -139,6 +139,7 @@ static int collect(struct writer *w, struct kp_profile **ret, struct kp_err *err
 		.pins = w->source->pins,
 		.debug_dirs = o->symbols_count ? o->symbols : NULL,
 		.sysroot = o->sysroot,
+		.system_calls = o->system_calls,
 		.remark = remark,
 		.names = open_names(w),
 		.symbol_budget_ns = o->symbol_budget_ns,

@@ -36,6 +36,7 @@ struct collector {
 	struct kp_runtimes runtimes;
 	struct kp_raw_string main_exe; /* of the process named first */
 	uint32_t main_module;
+	uint16_t machine; /* e_machine */
 	uint32_t wall_value, cpu_value; /* indices of values */
 };
 
@@ -178,6 +179,8 @@ static int survey(struct collector *c, const struct kp_raw_record *record, struc
 		c->profile->truth.has_figures = true;
 		c->profile->truth.threads_present += record->tally.flags & KP_TALLY_PRESENT;
 	}
+	if (record->type == KP_RAW_SESSION)
+		c->machine = (uint16_t)record->session.elf_machine;
 	if (first_process)
 		c->main_exe = record->process.exe;
 	if (record->type == KP_RAW_MODULE)
@@ -293,6 +296,25 @@ static int begin_stack(struct collector *c, const struct kp_raw_sample *s, uint1
 	return kp_profile_stack(c->profile, 0, marker, ret, err);
 }
 
+/* The system call that the leaf is in, if those are wanted, as its callee. */
+static int enter_kernel(struct collector *c, const struct kp_raw_sample *s, uint32_t *stack,
+			struct kp_err *err)
+{
+	struct kp_site *site;
+	uint32_t location;
+	int r;
+
+	if (!c->options->system_calls)
+		return 0;
+	r = get_site(c, s, 0, &site, err);
+	if (r == 0)
+		r = kp_locate_system_call(c->profile, &c->replay, c->symbolizer, c->machine, site,
+					  &location, err);
+	if (r < 0 || !location)
+		return r;
+	return kp_profile_stack(c->profile, *stack, location, stack, err);
+}
+
 static int build_stack(struct collector *c, const struct kp_raw_sample *s, uint32_t *ret,
 		       struct kp_err *err)
 {
@@ -314,7 +336,7 @@ static int build_stack(struct collector *c, const struct kp_raw_sample *s, uint3
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	return enter_kernel(c, s, ret, err);
 }
 
 /* Who the sample is of. A thread that the file does not name bears its process's name. */

@@ -21,6 +21,7 @@ struct kp_collect_options {
 	const char *sysroot; /* likewise */
 	kp_say_fn remark; /* may be NULL: why a module has no names, where a file was cut */
 	struct kp_cache *names; /* of kp_answer_cache_kind: names of earlier times; may be NULL */
+	bool system_calls; /* those that leaves are in are frames too: "[syscall:futex]" */
 	uint64_t symbol_budget_ns; /* for names; 0: no limit */
 	kp_symbolizer_progress_fn progress; /* of names; may be NULL */
 	void *ctx;

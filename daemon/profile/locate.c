@@ -4,6 +4,7 @@
 #include "daemon/profile/locate.h"
 
 #include "common/cleanup.h"
+#include "daemon/profile/syscalls.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -179,13 +180,16 @@ int kp_locate_site(struct kp_profile *p, const struct kp_replay *replay, struct 
 	return 0;
 }
 
-int kp_locate_truncated(struct kp_profile *p, uint32_t *ret, struct kp_err *err)
+/* ---- what is no code of the program ---- */
+
+static int locate_word(struct kp_profile *p, const char *name, bool marker, uint32_t *ret,
+		       struct kp_err *err)
 {
-	struct kp_function f = { .marker = true };
+	struct kp_function f = { .marker = marker };
 	struct kp_line line = { 0 };
 	int r;
 
-	r = kp_profile_string(p, "[truncated]", strlen("[truncated]"), &f.name, err);
+	r = kp_profile_string(p, name, strlen(name), &f.name, err);
 	if (r < 0)
 		return r;
 	f.system_name = f.name;
@@ -193,6 +197,57 @@ int kp_locate_truncated(struct kp_profile *p, uint32_t *ret, struct kp_err *err)
 	if (r < 0)
 		return r;
 	return kp_profile_location(p, 0, 0, &line, 1, ret, err);
+}
+
+/* Around the site, in the file or image that the code is in. */
+static int find_system_call(const struct kp_replay *replay, const struct kp_symbolizer *symbolizer,
+			    uint16_t machine, const struct kp_site *site)
+{
+	const struct kp_replay_module *m = &replay->modules[site->module];
+	uint8_t code[KP_SYSCALL_LOOK + 4];
+	uint64_t offset, before;
+	size_t size;
+
+	if (!site->module || site->file == UINT32_MAX)
+		return KP_SYSCALL_NONE;
+	offset = site->address - m->start + m->file_offset;
+	before = offset < KP_SYSCALL_LOOK ? offset : KP_SYSCALL_LOOK;
+	size = kp_symbolizer_code(symbolizer, site->file, offset - before, code,
+				  (size_t)before + 4);
+	return size < before ? KP_SYSCALL_NONE
+			     : kp_syscall_number(machine, code, (size_t)before, size);
+}
+
+int kp_locate_system_call(struct kp_profile *p, const struct kp_replay *replay,
+			  const struct kp_symbolizer *symbolizer, uint16_t machine,
+			  struct kp_site *site, uint32_t *ret, struct kp_err *err)
+{
+	const char *known;
+	char name[64];
+	int number, r;
+
+	*ret = site->system_call;
+	if (site->system_call_known)
+		return 0;
+	site->system_call_known = true;
+	number = find_system_call(replay, symbolizer, machine, site);
+	if (number == KP_SYSCALL_NONE)
+		return 0;
+	known = kp_syscall_name(machine, number);
+	if (known)
+		snprintf(name, sizeof(name), "[syscall:%s]", known);
+	else if (number >= 0)
+		snprintf(name, sizeof(name), "[syscall:%d]", number);
+	else
+		snprintf(name, sizeof(name), "[syscall]");
+	r = locate_word(p, name, false, &site->system_call, err);
+	*ret = site->system_call;
+	return r;
+}
+
+int kp_locate_truncated(struct kp_profile *p, uint32_t *ret, struct kp_err *err)
+{
+	return locate_word(p, "[truncated]", true, ret, err);
 }
 
 const struct kp_function *kp_locate_outer(const struct kp_profile *p, uint32_t location)

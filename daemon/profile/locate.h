@@ -21,6 +21,15 @@ int kp_locate_module(struct kp_profile *p, const struct kp_replay *replay, uint3
 int kp_locate_site(struct kp_profile *p, const struct kp_replay *replay, struct kp_site *site,
 		   uint32_t *ret, struct kp_err *err);
 
+/*
+ * What stands for the system call that a thread was in at the site, as the location of a frame of its
+ * own: "[syscall:futex]"; "[syscall:451]" where the number has no name here, "[syscall]" where the
+ * code does not say it. 0: it was in none. machine: e_machine of the profile.
+ */
+int kp_locate_system_call(struct kp_profile *p, const struct kp_replay *replay,
+			  const struct kp_symbolizer *symbolizer, uint16_t machine,
+			  struct kp_site *site, uint32_t *ret, struct kp_err *err);
+
 /* The location "[truncated]": stands at the root of a stack whose callers are not known. */
 int kp_locate_truncated(struct kp_profile *p, uint32_t *ret, struct kp_err *err);
 

@@ -212,6 +212,9 @@ int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const s
 	r = open_modules(s, replay, pins, symbolizer, file, err);
 	if (r < 0)
 		return r;
+	for (uint32_t i = 0; i < s->count; i++)
+		s->site[i].file =
+			has_file(replay, s->site[i].module) ? file[s->site[i].module] : UINT32_MAX;
 	resolve_compiled(s, replay, jit);
 	n = make_queries(s, replay, file, query);
 	requests = make_requests(query, n, offset, frames, request);

@@ -13,9 +13,12 @@
 
 struct kp_site {
 	uint32_t module; /* of the replay; 0: in none */
+	uint32_t file; /* the symbolizer's number, after kp_sites_resolve(); UINT32_MAX: none */
 	uint64_t address; /* leaf: PC; caller: return address - 1 */
 	struct kp_frames frames; /* after kp_sites_resolve(); count 0 where nothing is known */
 	uint32_t location; /* of the profile; the collector's, 0 at first */
+	uint32_t system_call; /* likewise: the location that stands for the call in it */
+	bool system_call_known;
 };
 
 /* All zero is an empty set. */

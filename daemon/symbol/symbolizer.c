@@ -5,6 +5,7 @@
  */
 #include "daemon/symbol/symbolizer.h"
 
+#include "daemon/symbol/code.h"
 #include "daemon/symbol/lookup.h"
 #include "daemon/symbol/symbolizer_state.h"
 
@@ -144,6 +145,12 @@ int kp_symbolizer_resolve(struct kp_symbolizer *s, uint32_t module, const uint64
 	if (r < 0)
 		kp_module_close(m);
 	return r;
+}
+
+size_t kp_symbolizer_code(const struct kp_symbolizer *s, uint32_t module, uint64_t file_offset,
+			  void *ret, size_t n)
+{
+	return kp_code_read(&s->module[module]->known, s->sysroot, file_offset, ret, n);
 }
 
 const char *kp_symbolizer_note(const struct kp_symbolizer *s, uint32_t module)

@@ -104,6 +104,12 @@ int kp_symbolizer_resolve(struct kp_symbolizer *s, uint32_t module, const uint64
 			  size_t n, struct kp_frames *ret, struct kp_err *err);
 
 /*
+ * n bytes of the module's file from file_offset on: kp_code_read() of code.h. How many there are.
+ */
+size_t kp_symbolizer_code(const struct kp_symbolizer *s, uint32_t module, uint64_t file_offset,
+			  void *ret, size_t n);
+
+/*
  * One line in plain words on why the module has no (or poorer) names, e.g. "/usr/bin/x: the file
  * is another build than the one that ran"; NULL if there is nothing to say. Valid after resolve.
  */
