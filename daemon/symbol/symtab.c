@@ -2,15 +2,24 @@
 #include "daemon/symbol/symtab.h"
 
 #include "common/cleanup.h"
+#include "daemon/symbol/dynamic.h"
 #include "daemon/symbol/rangemap.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * So much of two names is compared. Names may share the bytes of one megabyte, thousands of them
+ * at one address, and sorting looks at each many times.
+ */
+#define COMPARED_BYTES 1024
+
 struct candidate {
 	struct kp_symbol symbol;
 	uint64_t section_end;
-	unsigned preference; /* lower is better */
+	uint32_t number; /* in the order of the tables */
+	uint16_t name_len; /* COMPARED_BYTES: that or more */
+	uint16_t preference; /* lower is better */
 };
 
 struct kp_symtab {
@@ -128,50 +137,102 @@ static bool place(const struct kp_elf_file *file, const GElf_Sym *sym, GElf_Word
 	return true;
 }
 
+/* Likewise by its segment, where there are no sections. */
+static bool place_in_segment(const struct kp_elf_file *file, const GElf_Sym *sym,
+			     struct candidate *c)
+{
+	for (size_t i = 0; sym->st_shndx != SHN_UNDEF && i < file->segment_count; i++) {
+		const struct kp_elf_segment *s = &file->segment[i];
+		uint64_t left = s->size - (sym->st_value - s->address);
+
+		if (!s->executable || sym->st_value < s->address ||
+		    sym->st_value - s->address >= s->size || left > UINT64_MAX - sym->st_value)
+			continue;
+		c->section_end = sym->st_value + left;
+		c->symbol.start = sym->st_value;
+		c->symbol.end = sym->st_value + (sym->st_size < left ? sym->st_size : left);
+		return true;
+	}
+	return false;
+}
+
+/* Takes a symbol in, if it is a wanted one that has been placed. */
+static int take(struct table *t, const GElf_Sym *sym, struct candidate *c, struct kp_err *err)
+{
+	c->preference = (uint16_t)preference_of(sym);
+	c->name_len = (uint16_t)strnlen(c->symbol.name, COMPARED_BYTES);
+	c->number = (uint32_t)t->count;
+	return add(t, c, err);
+}
+
+static int collect_dynamic(const struct kp_elf_file *file, struct table *t, struct kp_err *err)
+{
+	struct kp_dynamic dynamic;
+	GElf_Sym sym;
+	int r = 0;
+
+	if (!kp_dynamic_read(file, &dynamic))
+		return 0;
+	for (size_t i = 0; r == 0 && i < dynamic.count; i++) {
+		struct candidate c = { 0 };
+
+		if (!gelf_getsym(dynamic.symbols, (int)i, &sym) || !sym.st_value)
+			continue;
+		c.symbol.name = kp_dynamic_string(&dynamic, sym.st_name);
+		if (is_wanted(&sym, c.symbol.name) && place_in_segment(file, &sym, &c))
+			r = take(t, &sym, &c, err);
+	}
+	return r;
+}
+
+static int collect_section(const struct kp_elf_file *file, Elf_Scn *scn, size_t strings,
+			   struct table *t, struct kp_err *err)
+{
+	Elf_Data *data = elf_getdata(scn, NULL);
+	Elf_Data *numbers = data ? section_numbers(file, scn) : NULL;
+	size_t entry = gelf_fsize(file->elf, ELF_T_SYM, 1, EV_CURRENT);
+	size_t count = data && entry ? data->d_size / entry : 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < count && i < INT32_MAX; i++) {
+		struct candidate c = { 0 };
+		GElf_Word number = SHN_UNDEF;
+		GElf_Sym sym;
+
+		if (!gelf_getsymshndx(data, numbers, (int)i, &sym, &number) || !sym.st_value)
+			continue;
+		c.symbol.name = elf_strptr(file->elf, strings, sym.st_name);
+		if (is_wanted(&sym, c.symbol.name) && place(file, &sym, number, &c))
+			r = take(t, &sym, &c, err);
+	}
+	return r;
+}
+
 static int collect(const struct kp_elf_file *file, uint32_t type, struct table *t,
 		   struct kp_err *err)
 {
 	GElf_Shdr shdr;
 	Elf_Scn *scn = section_of_type(file, type, &shdr);
-	Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL;
-	Elf_Data *numbers = data ? section_numbers(file, scn) : NULL;
-	size_t entry = gelf_fsize(file->elf, ELF_T_SYM, 1, EV_CURRENT);
-	size_t count = data && entry ? data->d_size / entry : 0;
 
-	for (size_t i = 0; i < count && i < INT32_MAX; i++) {
-		struct candidate c = { 0 };
-		GElf_Word number = SHN_UNDEF;
-		GElf_Sym sym;
-		int r;
-
-		if (!gelf_getsymshndx(data, numbers, (int)i, &sym, &number) || !sym.st_value)
-			continue;
-		c.symbol.name = elf_strptr(file->elf, shdr.sh_link, sym.st_name);
-		c.preference = preference_of(&sym);
-		if (!is_wanted(&sym, c.symbol.name) || !place(file, &sym, number, &c))
-			continue;
-		r = add(t, &c, err);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	if (scn)
+		return collect_section(file, scn, shdr.sh_link, t, err);
+	return type == SHT_DYNSYM ? collect_dynamic(file, t, err) : 0;
 }
 
 /* By address; of one address the preferred one last, since it is to lie on top. */
 static int compare(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
-	size_t x_len, y_len;
+	int order;
 
 	if (x->symbol.start != y->symbol.start)
 		return x->symbol.start < y->symbol.start ? -1 : 1;
 	if (x->preference != y->preference)
 		return x->preference > y->preference ? -1 : 1;
-	x_len = strlen(x->symbol.name);
-	y_len = strlen(y->symbol.name);
-	if (x_len != y_len)
-		return x_len > y_len ? -1 : 1;
-	return strcmp(y->symbol.name, x->symbol.name);
+	if (x->name_len != y->name_len)
+		return x->name_len > y->name_len ? -1 : 1;
+	order = strncmp(y->symbol.name, x->symbol.name, COMPARED_BYTES);
+	return order ? order : x->number < y->number ? -1 : x->number > y->number;
 }
 
 static int index_sized(struct kp_symtab *symtab, struct kp_err *err)

@@ -30,7 +30,8 @@ struct kp_symtab_source {
 
 /*
  * One table of all the sources' symbols; they are of one module, and their files must stay open.
- * A source without such a section adds nothing.
+ * A source without such a section adds nothing; one without section headers has, for SHT_DYNSYM,
+ * what PT_DYNAMIC leads to, bounded by segments in place of sections.
  */
 int kp_symtab_create(const struct kp_symtab_source *source, size_t count, struct kp_symtab **ret,
 		     struct kp_err *err);
