@@ -4,7 +4,8 @@
  * Names. DWARF's linkage name, demangled, if it is a mangled one. C has none (or an assembler name
  * such as __GI_fputs, where the plain name is the better one), and gcc leaves it out for C++
  * functions that are not visible outside their file: there the symbol at the function's entry
- * serves if it is the mangled form of the plain name, else the plain name. Where DWARF is silent,
+ * serves if it is the mangled form of the plain name, else the plain name. In a unit that is in Ada
+ * the plain name is gnat's (pack__proc), shown with dots. Where DWARF is silent,
  * the symbol that covers the address; where there is none, what a stub there is for (plt.h).
  *
  * Lines. The line table gives the innermost frame's, and what was inlined gives the call site in
@@ -13,6 +14,7 @@
 #include "daemon/symbol/lookup.h"
 
 #include "common/cleanup.h"
+#include "daemon/symbol/demangle.h"
 
 #include <dwarf.h>
 #include <stdio.h>
@@ -85,6 +87,29 @@ static int name_by_symbol(struct lookup *l, const struct kp_symbol *symbol, cons
 	return r;
 }
 
+static bool is_ada(const struct lookup *l)
+{
+	Dwarf_Die cu = l->unit->cu;
+
+	switch (dwarf_srclang(&cu)) {
+	case DW_LANG_Ada83:
+	case DW_LANG_Ada95:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The name as gnat encodes it, and as it was written where that can be told. */
+static int name_in_ada(struct lookup *l, const char *encoded, struct kp_name *ret)
+{
+	_cleanup_(kp_freep) char *written = kp_demangle_ada(encoded);
+	int r = kp_names_text(l->names, encoded, &ret->system, l->err);
+
+	ret->shown = ret->system;
+	return r == 0 && written ? kp_names_text(l->names, written, &ret->shown, l->err) : r;
+}
+
 static int name_by_plain(struct lookup *l, const struct kp_function *f, const char *plain,
 			 const char *linkage, struct kp_name *ret)
 {
@@ -112,6 +137,8 @@ static int name_function(struct lookup *l, struct kp_function *f, struct kp_name
 
 	if (linkage && !linkage[0])
 		linkage = NULL;
+	if (plain && plain[0] && is_ada(l))
+		return name_in_ada(l, linkage ? linkage : plain, ret);
 	if (linkage && (is_mangled(linkage) || !plain))
 		return kp_names_function(l->names, linkage, ret, l->err);
 	if (plain && plain[0])
