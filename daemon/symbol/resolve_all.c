@@ -29,6 +29,7 @@ struct all {
 	struct kp_crew_job *job; /* one for each part */
 	size_t count;
 	uint64_t asked, kept; /* addresses; kept: answered out of the cache */
+	size_t first_kept; /* of these parts, in the symbolizer's list */
 	uint64_t *offset;
 	struct kp_frames *frames;
 	uint32_t *number;
@@ -194,7 +195,7 @@ static int recall_all(struct all *all, struct kp_err *err)
 	struct kp_symbolizer *s = all->s;
 
 	for (size_t i = 0; i < all->count; i++) {
-		struct kp_kept_answers *kept = &s->kept[i];
+		struct kp_kept_answers *kept = &s->kept[all->first_kept + i];
 		int r = 0;
 
 		if (s->cache && all->part[i].source.build_id_len)
@@ -225,7 +226,8 @@ static int keep(struct all *all, size_t i, struct kp_err *err)
 		part->offset[fresh.count] = part->offset[n];
 		part->frames[fresh.count++] = part->frames[n];
 	}
-	return kp_kept_answers_save(all->s->cache, &part->source, &all->s->kept[i], &fresh, err);
+	return kp_kept_answers_save(all->s->cache, &part->source,
+				    &all->s->kept[all->first_kept + i], &fresh, err);
 }
 
 static int keep_all(struct all *all, struct kp_err *err)
@@ -246,6 +248,21 @@ static int keep_all(struct all *all, struct kp_err *err)
 
 /* ---- the whole ---- */
 
+/* Behind those of an earlier call. */
+static int add_kept(struct all *all, struct kp_err *err)
+{
+	struct kp_symbolizer *s = all->s;
+	void *grown = reallocarray(s->kept, s->kept_count + all->count + 1, sizeof(*s->kept));
+
+	if (!grown)
+		return kp_fail_nomem(err);
+	s->kept = grown;
+	memset(s->kept + s->kept_count, 0, all->count * sizeof(*s->kept));
+	all->first_kept = s->kept_count;
+	s->kept_count += all->count;
+	return 0;
+}
+
 static int begin(struct all *all, const struct kp_symbolizer_request *request, struct kp_err *err)
 {
 	uint64_t at = 0;
@@ -254,14 +271,13 @@ static int begin(struct all *all, const struct kp_symbolizer_request *request, s
 		all->asked += request[i].count;
 	all->part = calloc(all->count + 1, sizeof(*all->part));
 	all->job = calloc(all->count + 1, sizeof(*all->job));
-	all->s->kept = calloc(all->count + 1, sizeof(*all->s->kept));
 	all->offset = calloc(all->asked + 1, sizeof(*all->offset));
 	all->frames = calloc(all->asked + 1, sizeof(*all->frames));
 	all->number = calloc(all->asked + 1, sizeof(*all->number));
-	if (!all->part || !all->job || !all->s->kept || !all->offset || !all->frames ||
-	    !all->number)
+	if (!all->part || !all->job || !all->offset || !all->frames || !all->number)
 		return kp_fail_nomem(err);
-	all->s->kept_count = all->count;
+	if (add_kept(all, err) < 0)
+		return -KP_ENOMEM;
 	for (size_t i = 0; i < all->count; i++) {
 		all->part[i] = (struct part){ .request = &request[i],
 					      .offset = all->offset + at,
