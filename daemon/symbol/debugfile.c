@@ -1,4 +1,4 @@
-/* Separate debug files: see debugfile.h. Runs in the daemon; reads files, never the network. */
+/* Separate debug files: see debugfile.h. Runs in the daemon; reads files and asks nobody. */
 #include "daemon/symbol/debugfile.h"
 
 #include "common/cleanup.h"
@@ -225,29 +225,57 @@ int kp_debugfile_find_module(const char *path, const uint8_t *id, size_t id_len,
 	return r;
 }
 
-int kp_debugfile_find_alt(const struct kp_elf_file *file, const char *const *dirs, bool *ret_wanted,
-			  struct kp_elf_file **ret, struct kp_err *err)
+/* What .gnu_debugaltlink says. */
+struct alt_link {
+	const char *name;
+	const uint8_t *id;
+	size_t id_len;
+};
+
+static bool read_alt_link(const struct kp_elf_file *file, bool *ret_is_there, struct alt_link *ret)
 {
-	_cleanup_(kp_freep) char *path = NULL;
 	GElf_Shdr shdr;
 	Elf_Scn *scn = kp_elf_file_section(file, ".gnu_debugaltlink", &shdr);
 	Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL;
 	const char *name = data ? data->d_buf : NULL;
 	size_t len = name ? strnlen(name, data->d_size) : 0;
-	const uint8_t *id;
+
+	*ret_is_there = scn != NULL;
+	if (len == 0 || len + 3 > data->d_size)
+		return false;
+	*ret = (struct alt_link){ .name = name,
+				  .id = (const uint8_t *)name + len + 1, /* to the end */
+				  .id_len = data->d_size - len - 1 };
+	return true;
+}
+
+int kp_debugfile_find_alt(const struct kp_elf_file *file, const char *const *dirs, bool *ret_wanted,
+			  struct kp_elf_file **ret, struct kp_err *err)
+{
+	_cleanup_(kp_freep) char *path = NULL;
+	struct alt_link link;
 	int r;
 
-	*ret_wanted = scn != NULL;
-	if (len == 0 || len + 3 > data->d_size)
+	if (!read_alt_link(file, ret_wanted, &link))
 		return KP_DEBUGFILE_NONE;
-	id = (const uint8_t *)name + len + 1; /* to the end of the section */
-	r = find_by_build_id(id, data->d_size - len - 1, dirs, ret, err);
+	r = find_by_build_id(link.id, link.id_len, dirs, ret, err);
 	if (r != KP_DEBUGFILE_NONE)
 		return r;
-	path = join(file->path, name[0] == '/' ? 0 : dir_len(file->path), "", name);
+	path = join(file->path, link.name[0] == '/' ? 0 : dir_len(file->path), "", link.name);
 	if (!path)
 		return kp_fail_nomem(err);
-	return try(path, id, data->d_size - len - 1, ret, err);
+	return try(path, link.id, link.id_len, ret, err);
+}
+
+const uint8_t *kp_debugfile_alt_id(const struct kp_elf_file *file, size_t *ret_len)
+{
+	struct alt_link link;
+	bool is_there;
+
+	if (!read_alt_link(file, &is_there, &link))
+		return NULL;
+	*ret_len = link.id_len;
+	return link.id;
 }
 
 /* NULL where there are fewer than i. */

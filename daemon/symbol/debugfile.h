@@ -35,6 +35,9 @@ int kp_debugfile_find_module(const char *path, const uint8_t *id, size_t id_len,
 int kp_debugfile_find_alt(const struct kp_elf_file *file, const char *const *dirs, bool *ret_wanted,
 			  struct kp_elf_file **ret, struct kp_err *err);
 
+/* The build id that .gnu_debugaltlink of file gives; NULL: there is no such link. */
+const uint8_t *kp_debugfile_alt_id(const struct kp_elf_file *file, size_t *ret_len);
+
 /*
  * Where a file of split DWARF may lie: the i-th place, to be freed; NULL behind the last one, or
  * when out of memory. A package of file's units: FILE.dwp beside it and below each DIR, as DIR +

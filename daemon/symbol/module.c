@@ -445,3 +445,23 @@ void kp_module_source(const struct kp_module *m, struct kp_answer_source *ret)
 	ret->machine = ehdr.e_machine;
 	ret->variant = (uint32_t)(hash ^ hash >> 32) | 1;
 }
+
+bool kp_module_lacks(const struct kp_module *m, struct kp_module_lack *ret)
+{
+	const struct kp_elf_file *debug = m->debug ? m->debug : m->file;
+
+	*ret = (struct kp_module_lack){ 0 };
+	if (!has_path(m))
+		return false;
+	if (!m->file || m->mapped) {
+		ret->executable = true;
+		ret->id = m->known.build_id;
+		ret->id_len = m->known.build_id_len;
+	} else if (!has_debug_info(debug)) {
+		ret->id = m->file->build_id;
+		ret->id_len = m->file->build_id_len;
+	} else if (!m->alt) {
+		ret->id = kp_debugfile_alt_id(debug, &ret->id_len);
+	}
+	return ret->id != NULL && ret->id_len > 0;
+}

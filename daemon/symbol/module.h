@@ -51,6 +51,16 @@ void kp_module_source(const struct kp_module *module, struct kp_answer_source *r
 int kp_module_open(struct kp_module *module, const char *sysroot, const char *const *debug_dirs,
 		   struct kp_err *err);
 
+/* What a module whose files are found would need to have names and lines. */
+struct kp_module_lack {
+	bool executable; /* its own file; else debug information */
+	const uint8_t *id; /* build id of what is missing; lives until the module is closed */
+	size_t id_len;
+};
+
+/* False: it has all, or there is no build id to look for more by. */
+bool kp_module_lacks(const struct kp_module *module, struct kp_module_lack *ret);
+
 /* Notes what turned out to be missing while the module was read. */
 void kp_module_note_missing(struct kp_module *module);
 

@@ -97,6 +97,7 @@ static void become_harmless(pid_t parent, const struct bench *bench, int *kept)
 	if (getppid() != parent)
 		_exit(1);
 	prctl(PR_SET_NAME, "kitprof-symbols");
+	unsetenv("DEBUGINFOD_URLS"); /* whatever a library has in mind */
 	signal(SIGBUS, SIG_DFL); /* a file that was cut; a sanitizer would catch it */
 	signal(SIGINT, SIG_IGN); /* the daemon hears it too, and decides */
 	limit(RLIMIT_DATA, data_bytes() + DATA_MAX);

@@ -38,7 +38,7 @@ static int copy_dirs(struct kp_symbolizer *s, const char *const *dirs, const cha
 		dirs = standard;
 	while (dirs[n])
 		n++;
-	s->debug_dirs = kp_arena_alloc(&s->arena, (n + 2) * sizeof(*s->debug_dirs));
+	s->debug_dirs = kp_arena_alloc(&s->arena, (n + 3) * sizeof(*s->debug_dirs));
 	if (!s->debug_dirs)
 		return kp_fail_nomem(err);
 	for (size_t i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
 /*
  * Addresses of modules -> frames. Runs in the daemon after the window (or in `kitprof report`),
  * in one thread, and in the workers that it starts (crew.h). Files are only read; the network is
- * never used.
+ * used by nothing but kp_symbolizer_fetch_all().
  *
  * Order of sources for a module: the file itself (pinned descriptor, else the path, taken only if
  * its build id matches), and for names and lines in addition a separate debug file found by build
@@ -60,6 +60,7 @@ struct kp_symbolizer_request {
 	const uint64_t *file_offset; /* as for kp_symbolizer_resolve(), but each once */
 	uint32_t count;
 	struct kp_frames *ret; /* likewise */
+	uint64_t samples; /* that are in the module; only matters where files are fetched */
 };
 
 /* How far it is. Modules of which something is asked, and addresses. */
@@ -87,11 +88,29 @@ struct kp_symbolizer_rest {
  * which makes one of them crash or hang costs its own names and no others. What is not looked up
  * has count 0 and the offset for an address. What the cache has of the files as they are is taken
  * from there, and it is given what is new. Where no process can be started it is all done in this
- * one. To be called once. < 0 only when out of memory.
+ * one. < 0 only when out of memory.
  */
 int kp_symbolizer_resolve_all(struct kp_symbolizer *s, const struct kp_symbolizer_request *request,
 			      size_t count, const struct kp_symbolizer_limits *limits,
 			      struct kp_symbolizer_rest *ret, struct kp_err *err);
+
+/* Files from a debuginfod server. */
+struct kp_symbolizer_fetch {
+	uint64_t time_ns; /* for all of them */
+	uint64_t
+		samples; /* of all modules: one that is in less than a hundredth of them is not worth it */
+	void (*say)(void *ctx, const char *line); /* what was fetched, and what not; or NULL */
+	void *ctx;
+};
+
+/*
+ * kp_symbolizer_resolve_all(), while debuginfod-find fetches what modules lack in the background; then
+ * once more for these. What cannot be fetched in the time costs nothing but that time.
+ */
+int kp_symbolizer_fetch_all(struct kp_symbolizer *s, const struct kp_symbolizer_request *request,
+			    size_t count, const struct kp_symbolizer_limits *limits,
+			    const struct kp_symbolizer_fetch *fetch, struct kp_symbolizer_rest *ret,
+			    struct kp_err *err);
 
 /*
  * In this process: looks up n offsets into the module's file (PC - mapping start + mapping's file offset; for an

@@ -1,4 +1,4 @@
-/* What a symbolizer holds: for symbolizer.c, which looks up, and resolve_all.c, which has it done. */
+/* What a symbolizer holds: for those files of this folder that do its work. */
 #pragma once
 
 #include "daemon/symbol/answer_cache.h"
@@ -10,7 +10,7 @@
 struct kp_symbolizer {
 	struct kp_arena arena; /* frames and strings */
 	struct kp_names *names;
-	const char **debug_dirs; /* NULL-terminated, in the arena */
+	const char **debug_dirs; /* NULL-terminated, in the arena, with room for one more */
 	const char *sysroot; /* likewise, or NULL */
 	struct kp_module **module;
 	size_t count, capacity;
