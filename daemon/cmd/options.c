@@ -28,6 +28,7 @@ enum {
 	OPT_SYSROOT,
 	OPT_SYSTEM_CALLS,
 	OPT_SYMBOL_BUDGET,
+	OPT_DEBUGINFOD,
 	OPT_SOCKET,
 	OPT_WINDOW,
 	OPT_KEEP,
@@ -38,6 +39,7 @@ enum {
 };
 
 #define DEBUG_DIR "/usr/lib/debug" /* as without --symbols */
+#define DEBUGINFOD_NS UINT64_C(30000000000)
 #define SLICE_BYTES_MIN 1024u
 #define SLICE_BYTES_MAX 65536u
 
@@ -51,7 +53,7 @@ enum {
 struct option_row {
 	const char *name;
 	int letter; /* a character, or OPT_... where there is only the long form */
-	const char *value;
+	const char *value; /* NULL: none; "[=...]": may be left out */
 	unsigned commands;
 	const char *help;
 };
@@ -88,6 +90,9 @@ static const struct option_row rows[] = {
 	  "the system call that a thread is in is a frame: [syscall:read]" },
 	{ "symbol-budget", OPT_SYMBOL_BUDGET, "TIME", REPORTS,
 	  "time for names; what is not looked up by then has none (no limit)" },
+	{ "debuginfod", OPT_DEBUGINFOD, "[=TIME]",
+	  KP_COMMAND_RUN | KP_COMMAND_RECORD | KP_COMMAND_REPORT,
+	  "fetch missing debug information, for so long at most (30s)" },
 	{ "stats", OPT_STATS, NULL, KP_COMMAND_REPORT, "print how true the profile is instead" },
 	{ "json", OPT_JSON, NULL, KP_COMMAND_REPORT | KP_COMMAND_STATUS,
 	  "as a JSON object (report: with --stats)" },
@@ -132,6 +137,13 @@ static const char *command_name(unsigned commands)
 	return "kitprof";
 }
 
+static int has_arg(const char *value)
+{
+	if (!value)
+		return no_argument;
+	return value[0] == '[' ? optional_argument : required_argument;
+}
+
 /* What getopt_long() wants, for one command. */
 struct tables {
 	char letters[3 + 2 * ROWS];
@@ -149,9 +161,8 @@ static void make_tables(enum kp_command command, struct tables *ret)
 	for (size_t i = 0; i < ROWS; i++) {
 		if (!(rows[i].commands & command))
 			continue;
-		ret->longs[n++] = (struct option){ rows[i].name,
-						   rows[i].value ? required_argument : no_argument,
-						   NULL, rows[i].letter };
+		ret->longs[n++] = (struct option){ rows[i].name, has_arg(rows[i].value), NULL,
+						   rows[i].letter };
 		if (rows[i].letter >= 256)
 			continue;
 		ret->letters[at++] = (char)rows[i].letter;
@@ -404,6 +415,10 @@ static int take(struct kp_options *o, int letter, const char *value, struct kp_e
 	case OPT_SYMBOL_BUDGET:
 		r = kp_duration_parse(value, &o->symbol_budget_ns, err);
 		break;
+	case OPT_DEBUGINFOD:
+		o->debuginfod_ns = DEBUGINFOD_NS;
+		r = value ? kp_duration_parse(value, &o->debuginfod_ns, err) : 0;
+		break;
 	case OPT_DIR:
 		o->dir = value;
 		break;
@@ -484,7 +499,8 @@ void kp_options_help(enum kp_command command, FILE *out)
 				 rows[i].value ? " " : "", rows[i].value ? rows[i].value : "");
 		else
 			snprintf(left, sizeof(left), "    --%s%s%s", rows[i].name,
-				 rows[i].value ? " " : "", rows[i].value ? rows[i].value : "");
+				 has_arg(rows[i].value) == required_argument ? " " : "",
+				 rows[i].value ? rows[i].value : "");
 		fprintf(out, "  %-28s %s\n", left, rows[i].help);
 	}
 	if (!(command & REPORTS))

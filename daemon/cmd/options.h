@@ -53,6 +53,7 @@ struct kp_options {
 	const char *sysroot; /* NULL: not given */
 	bool system_calls; /* are frames */
 	uint64_t symbol_budget_ns; /* 0: no limit */
+	uint64_t debuginfod_ns; /* 0: nothing is fetched */
 	bool all, everyone;
 	const char *user; /* NULL: not given */
 	uint64_t session; /* 0: not given */

@@ -101,6 +101,17 @@ static void remark(void *ctx, const char *line)
 		kp_cmd_say(w->program, line);
 }
 
+/* From where names came, and from where not. */
+static void say_fetched(void *ctx, const char *line)
+{
+	const struct writer *w = ctx;
+
+	if (w->progress_shown)
+		fputs("\r\x1b[K", stderr);
+	if (!w->options->quiet)
+		kp_cmd_say(w->program, line);
+}
+
 /* Somebody who waits for long sees what for. */
 static void show_progress(void *ctx, const struct kp_symbolizer_progress *progress)
 {
@@ -143,6 +154,8 @@ static int collect(struct writer *w, struct kp_profile **ret, struct kp_err *err
 		.remark = remark,
 		.names = open_names(w),
 		.symbol_budget_ns = o->symbol_budget_ns,
+		.fetch_ns = o->debuginfod_ns,
+		.fetched = say_fetched,
 		.progress = !o->quiet && isatty(STDERR_FILENO) ? show_progress : NULL,
 		.ctx = w,
 	};

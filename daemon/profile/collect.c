@@ -10,6 +10,7 @@
 #include "daemon/profile/account.h"
 #include "daemon/profile/jit.h"
 #include "daemon/profile/locate.h"
+#include "daemon/profile/presence.h"
 #include "daemon/profile/replay.h"
 #include "daemon/profile/runtimes.h"
 #include "daemon/profile/sites.h"
@@ -30,6 +31,7 @@ struct collector {
 	struct kp_profile *profile;
 	struct kp_replay replay;
 	struct kp_sites sites;
+	struct kp_presence presence;
 	struct kp_jit jit;
 	struct kp_symbolizer *symbolizer;
 	struct kp_account account;
@@ -190,6 +192,8 @@ static int survey(struct collector *c, const struct kp_raw_record *record, struc
 	depth = real_depth(c, &record->sample);
 	for (uint32_t i = 0; i < depth; i++) {
 		r = get_site(c, &record->sample, i, &site, err);
+		if (r == 0)
+			r = kp_presence_add(&c->presence, site->module, c->account.samples, err);
 		if (r < 0)
 			return r;
 	}
@@ -493,12 +497,36 @@ static int choose_values(struct collector *c, struct kp_err *err)
 	return r;
 }
 
+static int resolve_sites(struct collector *c, struct kp_err *err)
+{
+	const struct kp_collect_options *o = c->options;
+	struct kp_symbolizer_limits limits = { .budget_ns = o->symbol_budget_ns,
+					       .progress = o->progress,
+					       .ctx = o->ctx };
+	struct kp_symbolizer_fetch fetch = { .time_ns = o->fetch_ns,
+					     .samples = c->account.samples,
+					     .say = o->fetched,
+					     .ctx = o->ctx };
+	struct kp_sites_options options = { .pins = o->pins,
+					    .limits = &limits,
+					    .fetch = o->fetch_ns ? &fetch : NULL,
+					    .presence = &c->presence,
+					    .done = remark_module,
+					    .ctx = c };
+	struct kp_symbolizer_rest rest;
+	int r = kp_sites_resolve(&c->sites, &c->replay, &c->jit, c->symbolizer, &options, &rest,
+				 err);
+
+	if (r < 0)
+		return r;
+	c->profile->truth.names_late = rest.late;
+	c->profile->truth.names_late_modules = rest.late_modules;
+	c->profile->truth.names_lost = rest.lost;
+	return 0;
+}
+
 static int collect(struct collector *c, struct kp_err *err)
 {
-	struct kp_symbolizer_limits limits = { .budget_ns = c->options->symbol_budget_ns,
-					       .progress = c->options->progress,
-					       .ctx = c->options->ctx };
-	struct kp_symbolizer_rest rest;
 	struct ending ending;
 	uint32_t main_mapping;
 	int r;
@@ -515,13 +543,9 @@ static int collect(struct collector *c, struct kp_err *err)
 	r = choose_values(c, err);
 	if (r < 0)
 		return r;
-	r = kp_sites_resolve(&c->sites, &c->replay, &c->jit, c->options->pins, c->symbolizer,
-			     &limits, remark_module, c, &rest, err);
+	r = resolve_sites(c, err);
 	if (r < 0)
 		return r;
-	c->profile->truth.names_late = rest.late;
-	c->profile->truth.names_late_modules = rest.late_modules;
-	c->profile->truth.names_lost = rest.lost;
 	r = kp_locate_module(c->profile, &c->replay, c->main_module, &main_mapping, err);
 	if (r < 0)
 		return r;
@@ -537,6 +561,7 @@ int kp_collect(const void *data, size_t size, const struct kp_collect_options *o
 
 	kp_symbolizer_destroy(c.symbolizer);
 	kp_sites_deinit(&c.sites);
+	kp_presence_deinit(&c.presence);
 	kp_jit_deinit(&c.jit);
 	kp_replay_deinit(&c.replay);
 	kp_runtimes_deinit(&c.runtimes);

@@ -23,6 +23,8 @@ struct kp_collect_options {
 	struct kp_cache *names; /* of kp_answer_cache_kind: names of earlier times; may be NULL */
 	bool system_calls; /* those that leaves are in are frames too: "[syscall:futex]" */
 	uint64_t symbol_budget_ns; /* for names; 0: no limit */
+	uint64_t fetch_ns; /* for files from debuginfod servers; 0: the network is not used */
+	kp_say_fn fetched; /* may be NULL: what was fetched, and what not */
 	kp_symbolizer_progress_fn progress; /* of names; may be NULL */
 	void *ctx;
 };

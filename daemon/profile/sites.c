@@ -192,9 +192,19 @@ static void resolve_compiled(struct kp_sites *s, const struct kp_replay *replay,
 	}
 }
 
+/* Several mappings may be of one file. */
+static void count_samples(const struct kp_replay *replay, const uint32_t *file,
+			  const struct kp_presence *presence, struct kp_symbolizer_request *request,
+			  size_t requests)
+{
+	for (size_t i = 0; i < requests; i++)
+		for (uint32_t m = 0; m < replay->module_count; m++)
+			if (file[m] == request[i].module)
+				request[i].samples += kp_presence_samples(presence, m);
+}
+
 int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const struct kp_jit *jit,
-		     const struct kp_pins *pins, struct kp_symbolizer *symbolizer,
-		     const struct kp_symbolizer_limits *limits, kp_sites_done_fn done, void *ctx,
+		     struct kp_symbolizer *symbolizer, const struct kp_sites_options *options,
 		     struct kp_symbolizer_rest *ret, struct kp_err *err)
 {
 	_cleanup_(kp_freep) uint32_t *file = calloc(replay->module_count + 1u, sizeof(*file));
@@ -209,7 +219,7 @@ int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const s
 
 	if (!file || !query || !offset || !frames || !request)
 		return kp_fail_nomem(err);
-	r = open_modules(s, replay, pins, symbolizer, file, err);
+	r = open_modules(s, replay, options->pins, symbolizer, file, err);
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < s->count; i++)
@@ -218,11 +228,18 @@ int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const s
 	resolve_compiled(s, replay, jit);
 	n = make_queries(s, replay, file, query);
 	requests = make_requests(query, n, offset, frames, request);
-	r = kp_symbolizer_resolve_all(symbolizer, request, requests, limits, ret, err);
+	if (options->fetch) {
+		count_samples(replay, file, options->presence, request, requests);
+		r = kp_symbolizer_fetch_all(symbolizer, request, requests, options->limits,
+					    options->fetch, ret, err);
+	} else {
+		r = kp_symbolizer_resolve_all(symbolizer, request, requests, options->limits, ret,
+					      err);
+	}
 	if (r < 0)
 		return r;
 	take_answers(s, query, n, frames);
 	for (size_t i = 0; i < requests; i++)
-		done(ctx, request[i].module);
+		options->done(options->ctx, request[i].module);
 	return 0;
 }

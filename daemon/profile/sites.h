@@ -6,6 +6,7 @@
 
 #include "daemon/profile/index.h"
 #include "daemon/profile/jit.h"
+#include "daemon/profile/presence.h"
 #include "daemon/profile/replay.h"
 #include "daemon/symbol/frame.h"
 #include "daemon/symbol/pin.h"
@@ -37,12 +38,21 @@ int kp_sites_get(struct kp_sites *s, uint32_t module, uint64_t address, struct k
 /* Called once for each file that sites lie in, after all look-ups, with its number. */
 typedef void (*kp_sites_done_fn)(void *ctx, uint32_t symbol_module);
 
+/* How the sites are looked up. */
+struct kp_sites_options {
+	const struct kp_pins *pins; /* may be NULL */
+	const struct kp_symbolizer_limits *limits;
+	const struct kp_symbolizer_fetch *fetch; /* NULL: nothing is fetched */
+	const struct kp_presence *presence; /* for fetch: what is worth it */
+	kp_sites_done_fn done;
+	void *ctx;
+};
+
 /*
  * Looks all sites up, and those in no file in jit. The frames live as long as the symbolizer and
  * jit. Only out of memory is a failure; what has no name keeps count 0, and *ret says how much of
  * it was not even looked for.
  */
 int kp_sites_resolve(struct kp_sites *s, const struct kp_replay *replay, const struct kp_jit *jit,
-		     const struct kp_pins *pins, struct kp_symbolizer *symbolizer,
-		     const struct kp_symbolizer_limits *limits, kp_sites_done_fn done, void *ctx,
+		     struct kp_symbolizer *symbolizer, const struct kp_sites_options *options,
 		     struct kp_symbolizer_rest *ret, struct kp_err *err);

@@ -23,10 +23,10 @@ PAGES = {
 }
 
 # "  -p, --pid PID   text", "      --depth N   text"
-HELP_OPTION = re.compile(r"^  (?:(-\w), |    )--([\w-]+)(?: (\S+))?(?:  |$)", re.M)
+HELP_OPTION = re.compile(r"^  (?:(-\w), |    )--([\w-]+) ?(\[=\w+\]|\w\S*)?(?:  |$)", re.M)
 HELP_COMMAND = re.compile(r"^  ([a-z]+) {2,}\S", re.M)
 HELP_FORMAT = re.compile(r"^  ([a-z]\w*) {2,}\S", re.M)
-PAGE_OPTION = re.compile(r"^\.It (?:Fl (\w) , )?Fl \\-([\w-]+)(?: Ar (.*))?$", re.M)
+PAGE_OPTION = re.compile(r"^\.It (?:Fl (\w) , )?Fl \\-([\w-]+)(?: (?:Ar|Ns) (.*))?$", re.M)
 
 # what documents may name without its being a file of the project
 MADE = re.compile(r"^(?:build|prof\.|daemon/.*<|agent/.*<|common/.*<)")
@@ -54,7 +54,7 @@ def options_of_page(text, commands):
         title, body = section.split("\n", 1)
         of = commands if "every command" in title else re.findall(r"\w+", title)
         for letter, name, value in PAGE_OPTION.findall(body):
-            plain = re.sub(r" Ns Op : Ns Ar (\w+)", r"[:\1]", value)
+            plain = re.sub(r"(?: Ns )?Op ([:=]) Ns Ar (\w+)", r"[\1\2]", value)
             for command in of:
                 if command in found:
                     found[command][name] = (letter, plain)
@@ -149,10 +149,11 @@ def tops_of(root):
 
 def self_test():
     missed = []
-    shown = options_of_help("  -p, --pid PID    x\n      --depth N    y\n  -q, --quiet      z\n")
+    shown = options_of_help("  -p, --pid PID    x\n      --depth N    y\n  -q, --quiet      z\n"
+                            "      --maybe[=N]  m\n")
     page = ".Sh OPTIONS\n.Ss Of run\n.It Fl p , Fl \\-pid Ar PID\n.It Fl \\-depth Ar M\n"
-    page += ".It Fl x , Fl \\-extra\n"
-    if shown != {"pid": ("p", "PID"), "depth": ("", "N"), "quiet": ("q", "")}:
+    page += ".It Fl x , Fl \\-extra\n.It Fl \\-maybe Ns Op = Ns Ar N\n"
+    if shown != {"pid": ("p", "PID"), "depth": ("", "N"), "quiet": ("q", ""), "maybe": ("", "[=N]")}:
         missed.append("options of --help")
     if len(compare_options("run", shown, options_of_page(page, ["run"])["run"])) != 3:
         missed.append("options that differ")
