@@ -39,6 +39,8 @@ struct collector {
 	struct kp_raw_string main_exe; /* of the process named first */
 	uint32_t main_module;
 	uint16_t machine; /* e_machine */
+	uint32_t java_looked; /* modules that runs_java() has looked at */
+	bool java;
 	uint32_t wall_value, cpu_value; /* indices of values */
 };
 
@@ -274,6 +276,28 @@ static int locate(struct collector *c, const struct kp_raw_sample *s, uint32_t f
 	return kp_locate_site(c->profile, &c->replay, site, ret, err);
 }
 
+/* Whether a process has a HotSpot in it. */
+static bool runs_java(struct collector *c)
+{
+	static const char name[] = "/libjvm.so";
+	size_t len = sizeof(name) - 1;
+
+	for (; c->java_looked < c->replay.module_count && !c->java; c->java_looked++) {
+		struct kp_raw_string path = c->replay.modules[c->java_looked].path;
+
+		c->java = path.len >= len && memcmp(path.text + path.len - len, name, len) == 0;
+	}
+	return c->java;
+}
+
+/* Its compilers keep no frame pointer unless they are told to, and no table says what they do. */
+static bool is_cut_in_java(struct collector *c, const struct kp_raw_sample *s, uint16_t depth)
+{
+	uint32_t module = kp_replay_module_at(&c->replay, s->pid, frame_address(s, depth - 1u));
+
+	return module && kp_replay_is_anon(&c->replay.modules[module]) && runs_java(c);
+}
+
 /* The empty stack, or "[truncated]" where the sample's outermost frame is not the root. */
 static int begin_stack(struct collector *c, const struct kp_raw_sample *s, uint16_t depth,
 		       uint32_t *ret, struct kp_err *err)
@@ -294,6 +318,8 @@ static int begin_stack(struct collector *c, const struct kp_raw_sample *s, uint1
 		return 0;
 	c->profile->truth.truncated++;
 	c->profile->truth.truncated_deep += s->walk_end == KP_WALK_DEPTH;
+	c->profile->truth.truncated_java +=
+		s->walk_end != KP_WALK_DEPTH && is_cut_in_java(c, s, depth);
 	r = kp_locate_truncated(c->profile, &marker, err);
 	if (r < 0)
 		return r;

@@ -115,6 +115,7 @@ struct kp_truth {
 	uint64_t overruns; /* of clocks of CPU time */
 	uint64_t truncated; /* samples whose stack is not whole */
 	uint64_t truncated_deep; /* of those, because a sample holds no more frames */
+	uint64_t truncated_java; /* of those, in code that a JVM has compiled */
 	uint64_t unnamed_frames; /* frames of samples without a name, each as often as sampled */
 	uint64_t frames; /* all frames of samples */
 	uint64_t names_late; /* addresses that were not looked up, there was no time */

@@ -288,6 +288,16 @@ static void put_rest(FILE *out, const struct kp_truth *t, const char *prefix)
 			prefix, t->names_lost, t->names_lost == 1 ? "" : "es");
 }
 
+/* What is worth another run. */
+static void put_java(FILE *out, const struct kp_truth *t, const char *prefix)
+{
+	if (t->truncated_java && t->truncated_java >= t->kept / 100)
+		fprintf(out,
+			"%s%" PRIu64 " stack%s cut in code that the JVM has compiled: run it with "
+			"-XX:+PreserveFramePointer\n",
+			prefix, t->truncated_java, t->truncated_java == 1 ? " is" : "s are");
+}
+
 uint64_t kp_truth_period_ns(const struct kp_truth *t)
 {
 	uint64_t period = 0;
@@ -320,6 +330,7 @@ void kp_truth_put(const struct kp_profile *p, const char *prefix, FILE *out)
 	}
 	put_unsampled(p, prefix, out);
 	put_rest(out, t, prefix);
+	put_java(out, t, prefix);
 	put_ending(out, t, prefix);
 	if (t->taken != t->kept) {
 		fputs(prefix, out);

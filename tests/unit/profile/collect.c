@@ -458,6 +458,31 @@ Test(collect, marks_stacks_that_are_not_whole)
 	finish(p);
 }
 
+/* Only there, and only those that end in code which it may have compiled. */
+Test(collect, counts_stacks_that_are_cut_in_java)
+{
+	static const char *const library[] = { "/no/jvm.so", "/jdk/lib/server/libjvm.so" };
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct kp_profile *p;
+
+		begin();
+		module(1, 0x10000, 0x20000, "//anon");
+		module(1, LIB + 0x20000, LIB + 0x30000, library[i]);
+		sample(1, 1, KP_WALK_NO_RULE, PCS(0x10010));
+		sample(1, 1, KP_WALK_NOT_ADVANCING, PCS(code(LEAF, 1), 0x10010));
+		sample(1, 1, KP_WALK_DEPTH, PCS(0x10010));
+		sample(1, 1, KP_WALK_NO_RULE, PCS(0x10010, LIB + 0x10));
+		sample(1, 1, KP_WALK_ROOT, PCS(0x10010, code(MAIN, 1), code(START, 1)));
+		end(5);
+		p = collect();
+		cr_assert_eq(p->truth.truncated, 4);
+		cr_assert_eq(p->truth.truncated_java, i ? 2 : 0);
+		kp_profile_destroy(p);
+		free(raw);
+	}
+}
+
 Test(collect, puts_the_program_first_among_the_mappings)
 {
 	struct kp_profile *p;
