@@ -22,11 +22,10 @@ int kp_minidebug_open(const struct kp_elf_file *file, struct kp_elf_file **ret, 
 	if (!data || !data->d_buf)
 		return kp_fail(err, KP_EBADDATA, "%s: .gnu_debugdata cannot be read", file->path);
 	r = kp_xz_unpacked_size(data->d_buf, data->d_size, UNPACKED_MAX, &unpacked, &why);
-	if (r == 0)
-		r = kp_elf_file_open_packed(data->d_buf, data->d_size, file->path, ret, &why);
-	if (r == -KP_ENOMEM)
-		return kp_fail_nomem(err);
 	if (r < 0)
 		return kp_fail(err, KP_EBADDATA, "%s: .gnu_debugdata %s", file->path, why.text);
-	return 0;
+	r = kp_elf_file_open_packed(data->d_buf, data->d_size, ".gnu_debugdata", ret, &why);
+	if (r == -KP_ENOMEM)
+		return kp_fail_nomem(err);
+	return r < 0 ? kp_fail(err, KP_EBADDATA, "%s: %s", file->path, why.text) : 0;
 }

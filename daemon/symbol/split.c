@@ -14,9 +14,9 @@
 #include "common/cleanup.h"
 
 #include <dwarf.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ADDRESSES_MAX ((size_t)1 << 20) /* bytes that are searched, or copied to add one */
 #define ABBREVS_MAX 65536 /* of one unit */
@@ -118,11 +118,11 @@ static bool fill_elf(struct made *m, const struct kp_piece section[SECTIONS], ui
 static int make(struct made *m, const struct kp_piece section[SECTIONS],
 		const struct kp_elf_file *main, struct kp_err *err)
 {
-	_cleanup_(kp_closep) int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	_cleanup_(kp_closep) int fd = memfd_create("kitprof-split", MFD_CLOEXEC);
 	GElf_Ehdr ehdr;
 
 	if (fd < 0)
-		return kp_fail_errno(err, "/dev/null");
+		return kp_fail_errno(err, "no file in memory");
 	if (!gelf_getehdr(main->elf, &ehdr) || ehdr.e_ident[EI_DATA] != ELFDATA2LSB)
 		return kp_fail(err, KP_EBADDATA, "not of a little-endian machine");
 	m->elf = elf_begin(fd, ELF_C_WRITE, NULL);
