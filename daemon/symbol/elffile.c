@@ -21,6 +21,9 @@
  */
 #define READ_MAX ((off_t)512 << 20)
 
+/* What is read whole is not larger than this: debug information may name any file. */
+#define WHOLE_MAX ((off_t)64 << 20)
+
 /* A linker makes about ten; each look-up goes through all of them. */
 #define SEGMENT_MAX 1024
 
@@ -180,6 +183,13 @@ static struct kp_elf_file *start(const char *path)
 	return file;
 }
 
+static off_t size_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) < 0 ? 0 : st.st_size;
+}
+
 static Elf *begin(int fd)
 {
 	struct stat st;
@@ -204,7 +214,8 @@ static int open_path(const char *path, bool whole, struct kp_elf_file **ret, str
 	}
 	file->elf = begin(file->fd);
 	/* before a section is read: libelf would forget what it has read of it */
-	if (whole && file->elf && elf_cntl(file->elf, ELF_C_FDREAD) == 0) {
+	if (whole && file->elf && size_of(file->fd) <= WHOLE_MAX &&
+	    elf_cntl(file->elf, ELF_C_FDREAD) == 0) {
 		close(file->fd);
 		file->fd = -1;
 	}

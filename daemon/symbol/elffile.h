@@ -37,7 +37,10 @@ struct kp_elf_file {
  */
 int kp_elf_file_open(const char *path, struct kp_elf_file **ret, struct kp_err *err);
 
-/* The same, without a descriptor that stays open: it is read whole. For files that are many. */
+/*
+ * The same, without a descriptor that stays open unless the file is larger than 64 MiB: it is read
+ * whole. For files that are many.
+ */
 int kp_elf_file_open_whole(const char *path, struct kp_elf_file **ret, struct kp_err *err);
 
 /* fd is borrowed and must stay open; path is for messages and for finding debug files. */

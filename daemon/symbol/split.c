@@ -189,7 +189,7 @@ static uint64_t number(Dwarf_Die *die, unsigned name)
 
 static struct kp_piece behind(struct kp_piece piece, uint64_t offset)
 {
-	if (offset > piece.size)
+	if (offset >= piece.size)
 		return (struct kp_piece){ 0 };
 	return (struct kp_piece){ piece.data + offset, piece.size - offset };
 }

@@ -128,12 +128,13 @@ static bool cut(const struct index *index, uint32_t row, struct kp_split_pieces 
 		uint32_t offset = word(index->table + at * 4);
 		uint32_t size = word(index->table + (at + to_sizes) * 4);
 		struct kp_piece *from = piece_of(index, kind, &whole);
+		struct kp_piece *to = piece_of(index, kind, p);
 
-		if (!from)
+		if (!from || !to || !size)
 			continue;
 		if (offset > from->size || size > from->size - offset)
 			return false;
-		*piece_of(index, kind, p) = (struct kp_piece){ from->data + offset, size };
+		*to = (struct kp_piece){ from->data + offset, size };
 	}
 	return true;
 }
