@@ -181,7 +181,25 @@ def jitdump_seeds():
     yield "loads", header + load(0x1000, 5, b"JS:*fib a.js:1") + lines + load(0x2000, 6, b"b") + moved + record(3, b"")
 
 
+def answers_seeds():
+    """daemon/symbol/answers.c"""
+    def piece(answers, frames, strings, note=0):
+        return (struct.pack("<6I", 0x3173616B, len(answers), len(frames), len(strings), note, 0) +
+                b"".join(struct.pack("<QQII", *a) for a in answers) +
+                b"".join(struct.pack("<6I", *f) for f in frames) + strings)
+
+    strings = b"\0inner(int)\0_Z5inneri\0/src/a.c\0outer\0caf\xc3\xa9\0"
+    inner, system, file, outer, utf8 = (strings.index(s) for s in (b"inner(", b"_Z", b"/src", b"outer", b"caf"))
+    frames = [(inner, system, file, 7, 3, 1), (outer, outer, 0, 0, 0, 0), (utf8, utf8, file, 9, 0, 0)]
+    yield "none", piece([], [], b"\0")
+    yield "three", piece([(16, 0x1010, 0, 2), (32, 0x1020, 0, 0), (48, 0x1030, 2, 1)], frames, strings, file)
+    yield "shared", piece([(i, i, 1, 2) for i in range(40)], frames, strings)
+
+
 def main():
+    (CORPUS / "answers").mkdir(exist_ok=True)
+    for name, data in answers_seeds():
+        (CORPUS / "answers" / name).write_bytes(data)
     (CORPUS / "jitdump").mkdir(exist_ok=True)
     for name, data in jitdump_seeds():
         (CORPUS / "jitdump" / name).write_bytes(data)
