@@ -8,6 +8,7 @@
 #include "daemon/unwind/go.h"
 #include "daemon/unwind/program.h"
 #include "daemon/unwind/section.h"
+#include "daemon/unwind/undescribed.h"
 
 #include <stdlib.h>
 
@@ -98,12 +99,14 @@ static void disentangle(struct kp_entries *entries)
 	entries->fde_count = n;
 }
 
-/* Of code in [start, end) that no FDE describes: a gap, or Go's. */
-static int write_between(const struct kp_go_code *go, uint64_t start, uint64_t end,
-			 struct kp_rows *rows)
+/* Of code in [start, end) that no FDE describes: a gap, or Go's, or what it says itself. */
+static int write_between(const struct kp_go_code *go, const struct kp_flow *flow, uint64_t start,
+			 uint64_t end, struct kp_rows *rows)
 {
 	struct kp_table_rule rule;
 
+	if (flow)
+		return kp_flow_put(flow, start, end, rows);
 	while (start < end) {
 		uint64_t next = kp_go_at(go, start, &rule);
 
@@ -114,10 +117,12 @@ static int write_between(const struct kp_go_code *go, uint64_t start, uint64_t e
 	return 0;
 }
 
-static int write_rows(struct kp_entries *entries, const struct kp_go_code *go, uint64_t first,
-		      uint64_t end, struct kp_rows *rows)
+static int write_rows(struct kp_entries *entries, const struct kp_go_code *go,
+		      const struct kp_flow *flow, uint64_t first, uint64_t end,
+		      struct kp_rows *rows)
 {
-	int r = write_between(go, first, entries->fde_count ? entries->fde[0].start : end, rows);
+	int r = write_between(go, flow, first, entries->fde_count ? entries->fde[0].start : end,
+			      rows);
 
 	for (size_t i = 0; r == 0 && i < entries->fde_count; i++) {
 		const struct kp_fde *fde = &entries->fde[i];
@@ -127,8 +132,8 @@ static int write_rows(struct kp_entries *entries, const struct kp_go_code *go, u
 			entries->bad_fdes++;
 		else if (r < 0)
 			return r;
-		r = write_between(go, fde->end, i + 1 < entries->fde_count ? fde[1].start : end,
-				  rows);
+		r = write_between(go, flow, fde->end,
+				  i + 1 < entries->fde_count ? fde[1].start : end, rows);
 	}
 	return r;
 }
@@ -150,6 +155,7 @@ static int build(struct kp_entries *entries, void **section_owned, void **ret, s
 		 struct kp_unwind_stats *stats, struct kp_err *err)
 {
 	_cleanup_(kp_rows_destroyp) struct kp_rows *rows = NULL;
+	_cleanup_(kp_flow_destroyp) struct kp_flow *flow = NULL;
 	struct kp_go_code go;
 	uint64_t first, end;
 	int r;
@@ -161,12 +167,15 @@ static int build(struct kp_entries *entries, void **section_owned, void **ret, s
 	if (r < 0)
 		return kp_fail_nomem(err);
 	kp_go_find(entries->image, first, end, &go);
-	if (entries->fde_count == 0 && go.start == go.end)
-		return KP_UNWIND_NONE;
 	sort(entries);
 	disentangle(entries);
+	r = kp_undescribed_read(entries, &flow);
+	if (r < 0)
+		return kp_fail_nomem(err);
+	if (entries->fde_count == 0 && go.start == go.end && !(flow && kp_flow_knows(flow)))
+		return KP_UNWIND_NONE;
 	rows = kp_rows_create(first, end);
-	if (!rows || write_rows(entries, &go, first, end, rows) < 0 ||
+	if (!rows || write_rows(entries, &go, flow, first, end, rows) < 0 ||
 	    kp_rows_finish(rows, entries->image->arch->elf_machine, ret, ret_bytes, stats) < 0)
 		return kp_fail_nomem(err);
 	complete_stats(stats, entries);

@@ -1,7 +1,8 @@
 /*
  * The unwind table of a module (common/unwind/table.h, docs/unwinding.md) out of what its compiler
  * left for unwinding: .eh_frame, and .debug_frame for what is not in there; of Go programs, what is
- * known of their code by name. Runs in the daemon; pure: bytes in, a table out. The file may be damaged or hostile: an entry that makes no sense
+ * known of their code by name; of other code for x86-64 that nothing describes, what it says itself.
+ * Runs in the daemon; pure: bytes in, a table out. The file may be damaged or hostile: an entry that makes no sense
  * costs its own range, not the rest; time and memory are bounded by the size of the file.
  */
 #pragma once

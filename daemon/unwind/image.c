@@ -89,6 +89,8 @@ static int read_segments(struct kp_image *image, const Elf64_Ehdr *header, struc
 			r = add_segment(image, &phdr, err);
 		else if (phdr.p_type == PT_GNU_EH_FRAME)
 			image->eh_frame_hdr = phdr.p_vaddr;
+		else if (phdr.p_type == PT_INTERP)
+			image->is_program = true;
 		else if (phdr.p_type == PT_DYNAMIC)
 			find_got(image, &phdr);
 		if (r < 0)
@@ -130,6 +132,10 @@ int kp_image_open(struct kp_image *ret, const void *data, size_t size, const cha
 
 	*ret = (struct kp_image){ .name = name, .data = data, .size = size };
 	r = check_header(ret, &header, err);
+	if (r == 0) {
+		ret->entry = header.e_entry;
+		ret->is_program = header.e_type == ET_EXEC;
+	}
 	if (r == 0)
 		r = read_segments(ret, &header, err);
 	if (r == 0)
@@ -165,6 +171,18 @@ bool kp_image_section(const struct kp_image *image, const char *name, struct kp_
 		if (shdr.sh_name < names.size && names.size - shdr.sh_name >= length &&
 		    memcmp(names.data + shdr.sh_name, name, length) == 0)
 			return section_content(image, &shdr, ret);
+	return false;
+}
+
+bool kp_image_code_section(const struct kp_image *image, uint64_t *at, struct kp_image_part *ret)
+{
+	const uint64_t flags = SHF_ALLOC | SHF_EXECINSTR;
+	Elf64_Shdr shdr;
+
+	for (; read_section_header(image, *at, &shdr); ++*at)
+		if ((shdr.sh_flags & flags) == flags && !(shdr.sh_flags & SHF_COMPRESSED) &&
+		    section_content(image, &shdr, ret))
+			return true;
 	return false;
 }
 

@@ -32,6 +32,8 @@ struct kp_image {
 	uint32_t segment_count;
 	uint64_t eh_frame_hdr; /* address; 0: none */
 	uint64_t got; /* address that "relative to data" starts from; 0: none */
+	uint64_t entry; /* e_entry; 0: none */
+	bool is_program; /* a program of its own, for sure: execution begins at entry */
 	uint64_t section_at, section_count, section_names; /* headers: offset, number, the names' */
 };
 
@@ -49,6 +51,12 @@ int kp_image_open(struct kp_image *ret, const void *data, size_t size, const cha
 
 /* The section of that name, if the file has it and its headers and content are there. */
 bool kp_image_section(const struct kp_image *image, const char *name, struct kp_image_part *ret);
+
+/*
+ * The first executable section from number *at on, whose number goes to *at. False: there is none
+ * left. What is compressed or not in the file is none.
+ */
+bool kp_image_code_section(const struct kp_image *image, uint64_t *at, struct kp_image_part *ret);
 
 /* From address on, what the file has of the segment there. */
 bool kp_image_at(const struct kp_image *image, uint64_t address, struct kp_image_part *ret);

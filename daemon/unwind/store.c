@@ -24,7 +24,7 @@
 const struct kp_cache_kind kp_store_cache_kind = {
 	.directory = "unwind",
 	.suffix = ".table",
-	.version = KP_TABLE_VERSION << 16 | 1,
+	.version = KP_TABLE_VERSION << 16 | 2,
 	.entry_max = UINT64_C(256) << 20,
 };
 

@@ -167,6 +167,23 @@ def unwind_build_seeds():
             yield f"debug{version}-{cpu}", bytes([cpu + 3, parts]) + debug_frame(version, cpu)
 
 
+def code_seeds():
+    """Code of the kinds that tests/unit/unwind/flow.c has, and pieces of musl's"""
+    frames = bytes.fromhex("41575548 83ec1831ed488d64 24185d415fc3 554889e54883e4e04829c4c9c3")
+    calls = bytes.fromhex("50e807000000e80500000090 9031c0c3ebfe")
+    switch = bytes.fromhex("5083ff01771489ff488d1510000000486304ba4801d03effe09058c390 50ebfe"
+                           "f0ffffff f3ffffff")
+    clone = bytes.fromhex("31c0b0384989fb4889d74c89c24d89c84c8b5424084d89d94883e6f04883ee08"
+                          "48890e0f0585c0750f31ed5f41ffd189c731c0b03c0f05f4c3")
+    start = bytes.fromhex("4831ed4889e7488d35000000004883e4f0e8030000009090 9050c3")
+    restorer = bytes.fromhex("9048c7c00f0000000f05")
+    vectors = bytes.fromhex("c5fd6f07c4e3fd00c00162f1fe486f4601660f3a0fc108c3")
+    for name, code, second in [("frames", frames, 18), ("calls", calls, 13), ("switch", switch, 29),
+                               ("clone", clone, 0), ("start", start, 25), ("restorer", restorer, 1),
+                               ("vectors", vectors, 0)]:
+        yield f"code-{name}", bytes([255, second]) + code
+
+
 def jitdump_seeds():
     """daemon/watch/jitdump.c"""
     def record(kind, body):
@@ -203,6 +220,8 @@ def main():
     (CORPUS / "jitdump").mkdir(exist_ok=True)
     for name, data in jitdump_seeds():
         (CORPUS / "jitdump" / name).write_bytes(data)
+    for name, data in code_seeds():
+        (CORPUS / "unwind_build" / name).write_bytes(data)
     for name, data in walk_seeds():
         (CORPUS / "walk" / name).write_bytes(data)
     for name, data in unwind_build_seeds():

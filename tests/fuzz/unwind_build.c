@@ -9,12 +9,26 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/unwind/framewriter.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct head {
-	uint8_t form; /* 0: an ELF file follows; else a section, for the CPU form % 3 */
-	uint8_t parts; /* enum framewriter_parts */
+	/* 0: an ELF file follows; CODE: code that nothing describes; else a section, for the CPU form % 3 */
+	uint8_t form;
+	uint8_t parts; /* enum framewriter_parts; of code: where a second function begins */
+};
+
+enum { CODE = 255 };
+
+/* A program of code alone, with two functions. */
+struct code_file {
+	Elf64_Ehdr header;
+	Elf64_Phdr segment;
+	Elf64_Shdr section[5]; /* none, .text, .symtab, .strtab, .shstrtab */
+	Elf64_Sym symbol[2];
+	char names[40];
+	uint8_t code[];
 };
 
 static void check(int condition)
@@ -90,6 +104,60 @@ static void build_section(const struct head *head, const uint8_t *data, size_t s
 	free(file);
 }
 
+static Elf64_Shdr section_of(uint32_t name, size_t at, size_t size, uint64_t flags,
+			     uint64_t address)
+{
+	return (Elf64_Shdr){
+		.sh_name = name,
+		.sh_type = SHT_PROGBITS,
+		.sh_flags = flags,
+		.sh_addr = address,
+		.sh_offset = at,
+		.sh_size = size,
+	};
+}
+
+static void build_code(const struct head *head, const uint8_t *data, size_t size)
+{
+	static const char names[] = "\0.text\0.symtab\0.strtab\0.shstrtab";
+	const size_t at = sizeof(struct code_file), names_at = offsetof(struct code_file, names);
+	struct code_file *file = calloc(1, at + size);
+
+	if (!file)
+		return;
+	memcpy(file->header.e_ident, ELFMAG "\2\1\1", 7);
+	file->header.e_type = ET_EXEC;
+	file->header.e_machine = EM_X86_64;
+	file->header.e_entry = FRAMEWRITER_CODE + at;
+	file->header.e_phoff = offsetof(struct code_file, segment);
+	file->header.e_shoff = offsetof(struct code_file, section);
+	file->header.e_phentsize = sizeof(Elf64_Phdr);
+	file->header.e_phnum = 1;
+	file->header.e_shentsize = sizeof(Elf64_Shdr);
+	file->header.e_shnum = 5;
+	file->header.e_shstrndx = 4;
+	file->segment = (Elf64_Phdr){ .p_type = PT_LOAD,
+				      .p_flags = PF_R | PF_X,
+				      .p_vaddr = FRAMEWRITER_CODE,
+				      .p_filesz = at + size,
+				      .p_memsz = at + size };
+	file->section[1] =
+		section_of(1, at, size, SHF_ALLOC | SHF_EXECINSTR, FRAMEWRITER_CODE + at);
+	file->section[2] =
+		section_of(7, offsetof(struct code_file, symbol), sizeof(file->symbol), 0, 0);
+	file->section[3] = section_of(15, names_at, sizeof(names), 0, 0);
+	file->section[4] = section_of(23, names_at, sizeof(names), 0, 0);
+	for (size_t i = 0; i < 2; i++)
+		file->symbol[i] =
+			(Elf64_Sym){ .st_info = STT_FUNC,
+				     .st_shndx = 1,
+				     .st_value = FRAMEWRITER_CODE + at + i * head->parts };
+	memcpy(file->names, names, sizeof(names));
+	memcpy(file->code, data, size);
+	build((const uint8_t *)file, at + size);
+	free(file);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct head head;
@@ -97,7 +165,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < sizeof(head))
 		return 0;
 	memcpy(&head, data, sizeof(head));
-	if (head.form)
+	if (head.form == CODE)
+		build_code(&head, data + sizeof(head), size - sizeof(head));
+	else if (head.form)
 		build_section(&head, data + sizeof(head), size - sizeof(head));
 	else
 		build(data + sizeof(head), size - sizeof(head));

@@ -20,7 +20,7 @@ static struct kp_err err;
 static char base[64], dir[128];
 static const uint8_t id[20] = { 0xde, 0xad, 0xbe, 0xef, 5, 6, 7, 8, 9, 10 };
 static const struct kp_cache_key key = { id, sizeof(id), 62, 0 };
-static const char name[] = "deadbeef05060708090a00000000000000000000-62-3.1.table";
+static const char name[] = "deadbeef05060708090a00000000000000000000-62-3.2.table";
 
 /* The directory of the tests goes with the process that made it, each in its own. */
 static void remove_base(void)
@@ -228,7 +228,7 @@ Test(cache, does_not_take_the_entry_of_another_build_id)
 	static const uint8_t other_id[20] = { 9, 9 };
 	struct kp_cache_key other = { other_id, sizeof(other_id), 62, 0 };
 	struct kp_cache *cache = begin(MIB);
-	const char *from = path_of("0909000000000000000000000000000000000000-62-3.1.table");
+	const char *from = path_of("0909000000000000000000000000000000000000-62-3.2.table");
 
 	save(cache, &other, 1, 400);
 	cr_assert_eq(rename(from, path_of(name)), 0);
@@ -382,7 +382,7 @@ static void age(uint8_t n, time_t seconds)
 	struct timespec times[2] = { { .tv_sec = seconds }, { .tv_nsec = UTIME_OMIT } };
 	char file[128];
 
-	snprintf(file, sizeof(file), "%02x%038x-62-3.1.table", n, 0);
+	snprintf(file, sizeof(file), "%02x%038x-62-3.2.table", n, 0);
 	cr_assert_eq(utimensat(AT_FDCWD, path_of(file), times, 0), 0);
 }
 
