@@ -25,6 +25,7 @@
 #define TIMEOUT_S "10" /* DEBUGINFOD_TIMEOUT, where the user has none */
 #define FILE_BYTES_MAX (UINT64_C(8) << 30) /* that a server may have us write */
 #define PATH_BYTES 4096
+#define SERVERS_MAX 8u /* that are told apart */
 
 /* What a child prints, line by line. */
 struct lines {
@@ -39,7 +40,8 @@ struct fetch {
 	pid_t pid; /* 0: does not run */
 	struct lines out, log;
 	char path[PATH_BYTES]; /* of the file */
-	char from[256]; /* the server, if one was asked */
+	char server[SERVERS_MAX][256]; /* that were asked; "": not */
+	char from[256]; /* which of them has it; "": none has, or it is not known */
 	char why[128]; /* there is none */
 	char *link;
 };
@@ -172,11 +174,29 @@ static void end_lines(struct lines *l)
 	l->fd = -1;
 }
 
+/* Who was asked; the cache alone, if nobody. */
+static const char *servers_text(struct fetch *f)
+{
+	unsigned n = 0, last = 0;
+
+	for (unsigned i = 0; i < SERVERS_MAX; i++) {
+		if (!f->server[i][0])
+			continue;
+		last = i;
+		n++;
+	}
+	if (n == 0)
+		return "debuginfod's cache";
+	if (n > 1 && !f->from[0])
+		snprintf(f->from, sizeof(f->from), "any of %u servers", n);
+	return f->from[0] ? f->from : f->server[last];
+}
+
 static void fail(struct kp_debuginfod *d, struct fetch *f)
 {
 	f->state = KP_DEBUGINFOD_NONE;
-	say(d, "no %s %s%s%s: %s", kind_text(f), f->question.what, f->from[0] ? " from " : "",
-	    f->from, f->why[0] ? f->why : PROGRAM " failed");
+	say(d, "no %s %s from %s: %s", kind_text(f), f->question.what, servers_text(f),
+	    f->why[0] ? f->why : PROGRAM " failed");
 }
 
 static void start(struct kp_debuginfod *d, struct fetch *f)
@@ -213,7 +233,7 @@ static void start(struct kp_debuginfod *d, struct fetch *f)
 /* ---- what it says ---- */
 
 /* "http://user:password@host:8002/buildid/..." -> "http://host:8002" */
-static void take_server(struct fetch *f, const char *url)
+static void take_server(const char *url, char *ret, size_t room)
 {
 	const char *host = strstr(url, "://");
 	size_t scheme = host ? (size_t)(host + 3 - url) : 0, len;
@@ -226,23 +246,24 @@ static void take_server(struct fetch *f, const char *url)
 			len -= (size_t)(at + 1 - host);
 			host = at + 1;
 		}
-	snprintf(f->from, sizeof(f->from), "%.*s%.*s", (int)scheme, url, (int)len, host);
+	snprintf(ret, room, "%.*s%.*s", (int)scheme, url, (int)len, host);
 }
 
 /* Lines of debuginfod_client's verbose mode (elfutils), which are for people: none need be there. */
 static void take_log(struct fetch *f)
 {
 	static const char failed[] = "Server query failed: ";
-	const char *line = f->log.line, *url;
+	const char *line = f->log.line, *url = strstr(line, "://");
+	unsigned n;
 
 	if (strncmp(line, failed, strlen(failed)) == 0)
 		snprintf(f->why, sizeof(f->why), "%.*s", (int)sizeof(f->why) - 1,
 			 line + strlen(failed));
-	if (strncmp(line, "url ", 4) != 0)
-		return;
-	url = strchr(line + 4, ' ');
-	if (url && strstr(url, "://") && !f->from[0])
-		take_server(f, url + 1);
+	if (sscanf(line, "committed to url %u", &n) == 1 && n < SERVERS_MAX)
+		snprintf(f->from, sizeof(f->from), "%s", f->server[n]);
+	/* "url 0 http://..."; later the same with an error */
+	if (url && sscanf(line, "url %u ", &n) == 1 && n < SERVERS_MAX && !f->server[n][0])
+		take_server(strchr(line + 4, ' ') + 1, f->server[n], sizeof(f->server[n]));
 }
 
 /* The only line of its standard output. */
@@ -345,8 +366,7 @@ static void take_file(struct kp_debuginfod *d, struct fetch *f)
 		return;
 	}
 	size_text(st.st_size, size, sizeof(size));
-	say(d, "fetched %s %s: %s from %s", kind_text(f), f->question.what, size,
-	    f->from[0] ? f->from : "debuginfod's cache");
+	say(d, "fetched %s %s: %s from %s", kind_text(f), f->question.what, size, servers_text(f));
 }
 
 static void end_child(struct fetch *f)

@@ -88,6 +88,13 @@ fetched)
 	cmp new.folded rich.folded || fail "other names out of the cache"
 	has err.log "fetched debug information of $work/program: .* from debuginfod's cache\$"
 	equal "requests with a cache" "$(requests)" "$before"
+	rm -r fetched
+	one=$url
+	url="http://127.0.0.1:1 $one"
+	report --debuginfod
+	cmp new.folded rich.folded || fail "other names with two servers"
+	has err.log "fetched debug information of $work/program: .* from $one\$"
+	url=$one
 	report --debuginfod -q
 	[ ! -s err.log ] || fail "-q says: $(cat err.log)"
 	# In one go; and the program's own file, where it is gone.
@@ -117,6 +124,10 @@ unreachable)
 	as_before
 	has err.log "no debug information of $work/program from http://127.0.0.1:[0-9]*: Connection refused\$"
 	has_not err.log secret
+	url="$url $url/x"
+	report --debuginfod
+	as_before
+	has err.log "no debug information of $work/program from any of 2 servers: "
 	url=
 	report --debuginfod
 	as_before
