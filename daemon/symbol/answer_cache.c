@@ -15,7 +15,7 @@
 const struct kp_cache_kind kp_answer_cache_kind = {
 	.directory = "names",
 	.suffix = ".names",
-	.version = 1 << 16 | 1,
+	.version = 1 << 16 | 2,
 	.entry_max = UINT64_C(64) << 20,
 };
 

@@ -21,6 +21,8 @@ void kp_unit_deinit(struct kp_unit *unit)
 {
 	kp_rangemap_deinit(&unit->map);
 	free(unit->function);
+	kp_lineprog_destroy(unit->program);
+	unit->program = NULL;
 	unit->function = NULL;
 	unit->count = unit->capacity = 0;
 }
@@ -130,22 +132,6 @@ static int walk(struct walk *w, Dwarf_Die *die, uint32_t depth, uint32_t parent)
 	return 0;
 }
 
-int kp_unit_load(struct kp_unit *unit, Dwarf_Die *root, const struct kp_elf_file *module,
-		 struct kp_err *err)
-{
-	struct walk w = { .unit = unit, .module = module, .err = err };
-	int r = walk(&w, root, 0, 0);
-
-	if (r == 0)
-		r = kp_rangemap_finish(&unit->map, err);
-	if (r < 0)
-		return r;
-	if (dwarf_getsrclines(&unit->cu, &unit->lines, &unit->line_count) != 0)
-		unit->lines = NULL;
-	unit->loaded = true;
-	return 0;
-}
-
 struct kp_function *kp_unit_function(const struct kp_unit *unit, uint64_t address)
 {
 	uint32_t i;
@@ -158,8 +144,8 @@ struct kp_function *kp_unit_parent(const struct kp_unit *unit, const struct kp_f
 	return f->parent ? &unit->function[f->parent - 1] : NULL;
 }
 
-/* The last row at or below the address; libdw keeps the rows sorted. NULL: before the first. */
-static Dwarf_Line *row_at(const struct kp_unit *unit, uint64_t address)
+/* The last row below the address; libdw keeps the rows sorted. NULL: there is none. */
+static Dwarf_Line *row_before(const struct kp_unit *unit, uint64_t address)
 {
 	size_t low = 0, high = unit->line_count;
 
@@ -168,7 +154,7 @@ static Dwarf_Line *row_at(const struct kp_unit *unit, uint64_t address)
 		Dwarf_Addr at = UINT64_MAX;
 
 		dwarf_lineaddr(dwarf_onesrcline(unit->lines, mid), &at);
-		if (at <= address)
+		if (at < address)
 			low = mid + 1;
 		else
 			high = mid;
@@ -176,13 +162,67 @@ static Dwarf_Line *row_at(const struct kp_unit *unit, uint64_t address)
 	return low ? dwarf_onesrcline(unit->lines, low - 1) : NULL;
 }
 
+/*
+ * True if what was dropped and lies in front of the text reaches into it: the last row before does
+ * not end its sequence.
+ */
+static bool are_mixed_up(const struct kp_unit *unit, const struct kp_elf_file *module)
+{
+	Dwarf_Line *row = unit->lines && module->text.count
+				  ? row_before(unit, module->text.range[0].start)
+				  : NULL;
+	bool end;
+
+	return row && dwarf_lineendsequence(row, &end) == 0 && !end;
+}
+
+static int load_lines(struct kp_unit *unit, const struct kp_elf_file *module, struct kp_err *err)
+{
+	if (dwarf_getsrclines(&unit->cu, &unit->lines, &unit->line_count) != 0)
+		unit->lines = NULL;
+	return are_mixed_up(unit, module) ? kp_lineprog_read(&unit->cu, module, &unit->program, err)
+					  : 0;
+}
+
+int kp_unit_load(struct kp_unit *unit, Dwarf_Die *root, const struct kp_elf_file *module,
+		 struct kp_err *err)
+{
+	struct walk w = { .unit = unit, .module = module, .err = err };
+	int r = walk(&w, root, 0, 0);
+
+	if (r == 0)
+		r = kp_rangemap_finish(&unit->map, err);
+	if (r < 0)
+		return r;
+	unit->loaded = true;
+	return load_lines(unit, module, err);
+}
+
+static bool line_by_program(const struct kp_unit *unit, uint64_t address, const char **ret_file,
+			    uint32_t *ret_line)
+{
+	const struct kp_line_row *row = kp_lineprog_find(unit->program, address);
+	Dwarf_Die cu = unit->cu;
+	Dwarf_Files *files;
+	size_t count;
+
+	if (!row || dwarf_getsrcfiles(&cu, &files, &count) != 0 || row->file >= count)
+		return false;
+	*ret_file = dwarf_filesrc(files, row->file, NULL, NULL);
+	*ret_line = row->line <= INT32_MAX ? row->line : 0;
+	return *ret_file != NULL;
+}
+
 bool kp_unit_line(const struct kp_unit *unit, uint64_t address, const char **ret_file,
 		  uint32_t *ret_line)
 {
-	Dwarf_Line *row = unit->lines ? row_at(unit, address) : NULL;
+	Dwarf_Line *row =
+		unit->lines && address < UINT64_MAX ? row_before(unit, address + 1) : NULL;
 	bool end = true;
 	int line;
 
+	if (unit->program)
+		return line_by_program(unit, address, ret_file, ret_line);
 	if (!row || dwarf_lineendsequence(row, &end) != 0 || end || dwarf_lineno(row, &line) != 0)
 		return false;
 	*ret_file = dwarf_linesrc(row, NULL, NULL);

@@ -6,6 +6,7 @@
 
 #include "common/err.h"
 #include "daemon/symbol/elffile.h"
+#include "daemon/symbol/lineprog.h"
 #include "daemon/symbol/rangemap.h"
 
 #include <elfutils/libdw.h>
@@ -34,6 +35,7 @@ struct kp_unit {
 	size_t count, capacity;
 	Dwarf_Lines *lines; /* by address; NULL without */
 	size_t line_count;
+	struct kp_lineprog *program; /* in place of lines, where these are mixed up; or NULL */
 };
 
 void kp_unit_deinit(struct kp_unit *unit);

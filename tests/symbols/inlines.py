@@ -4,7 +4,7 @@ import re
 import sys
 
 import elf
-from suite import answers, case, main, need, run, symbols
+from suite import answers, case, frames_of, main, need, run, symbols
 
 # Lines are numbers in the text: what is checked by construction.
 MAIN = """\
@@ -83,8 +83,8 @@ def flat(frames):
     return [(f.name, (f.file or "??").split("/")[-1], f.line) for f in frames]
 
 
-def agrees_with_llvm(path):
-    addresses = instructions(path)
+def agrees_with_llvm(path, addresses=None):
+    addresses = addresses or instructions(path)
     got, wanted = answers(path, addresses), by_llvm(path, addresses)
     wanted = {a: w if w[0][0] != "??" else [] for a, w in wanted.items()}  # what only fills up has no name
     wrong = [f"{a:#x}: {flat(got[a])}, not {wanted[a]}" for a in addresses if flat(got[a]) != wanted[a]]
@@ -134,6 +134,62 @@ def clang_without_names_in_its_line_tables_only_still_has_the_chain(at):
     path = build(at, "clang", "-g1")
     chain_is_there(path)
     agrees_with_llvm(path)
+
+
+DROPPED = """
+__attribute__((visibility("hidden"))) void dropped(void)
+{
+%s}
+int stays(int n)
+{
+	int k = n * 3;
+	__asm__ volatile("" : "+r"(k));
+	k += 4;
+	__asm__ volatile("" : "+r"(k));
+	return k * 5;
+}
+"""
+
+
+def large_dropped_function(at, *options):
+    (at / "source.c").write_text(DROPPED % ("\t__asm__ volatile(\".skip 1, 0x90\");\n" * 6000))
+    run(
+        "gcc", "-O1", "-g", "-fPIC", "-shared", "-nostdlib", "-ffunction-sections", "-Wl,--gc-sections",
+        at / "source.c", "-o", at / "lib.so", *options,
+    )
+    path = at / "lib.so"
+    first = next(s.vaddr for s in elf.File(path).code())
+    assert first < 6000 and symbols(path)["stays"] < 6000, "the dropped function does not reach to the text"
+    return path
+
+
+@case
+def lines_of_a_large_function_that_was_dropped_are_not_taken(at):
+    """
+    Its rows lie at address 0 and up, between those of the code that is there. Rust drops sections by
+    default. Each byte is looked at: a caller's is the one before its return address.
+    """
+    need("ld.lld")
+    for options in ((), ("-fuse-ld=lld",), ("-gdwarf-4",), ("-gdwarf-2",), ("-gz",), ("-Wl,-z,noseparate-code",)):
+        path = large_dropped_function(at, *options)
+        start = symbols(path)["stays"]
+        agrees_with_llvm(path, range(start, start + 9))
+
+
+@case
+def damaged_line_programs_are_harmless(at):
+    """Each byte of the header, and some behind it, in turn."""
+    path = large_dropped_function(at)
+    listing = run("readelf", "-SW", path)
+    start, size = (int(n, 16) for n in re.search(r"\.debug_line +PROGBITS +\S+ (\S+) (\S+)", listing).groups())
+    data, address = path.read_bytes(), symbols(path)["stays"]
+    offset = elf.File(path).offset(address)
+    for i in [*range(0, 96), *range(96, size, size // 40)]:
+        for value in (0, 0x7F, 0xFF):
+            changed = bytearray(data)
+            changed[start + i] = value
+            (at / "bad.so").write_bytes(changed)
+            frames_of(at / "bad.so", [offset, offset + 3])
 
 
 if __name__ == "__main__":
