@@ -25,11 +25,19 @@ struct header {
 	uint8_t operands[UINT8_MAX + 1]; /* of each standard opcode */
 };
 
+/* Its rows, the last of which only says where it ends. */
+struct sequence {
+	uint64_t start;
+	size_t first, count;
+};
+
 struct state {
 	struct kp_lineprog *lines;
 	const struct kp_elf_file *module;
 	struct header header;
 	struct kp_line_row row;
+	struct sequence *sequence; /* those that begin in the text */
+	size_t count, capacity;
 	size_t first; /* row of this sequence */
 	struct kp_err *err;
 };
@@ -100,25 +108,71 @@ static int add_row(struct state *s)
 	return 0;
 }
 
-/* The last row only says where the sequence ends. */
+static int add_sequence(struct state *s, const struct sequence *sequence)
+{
+	if (s->count == s->capacity) {
+		size_t capacity = s->capacity ? s->capacity * 2 : 16;
+		void *grown = reallocarray(s->sequence, capacity, sizeof(*s->sequence));
+
+		if (!grown)
+			return kp_fail_nomem(s->err);
+		s->sequence = grown;
+		s->capacity = capacity;
+	}
+	s->sequence[s->count++] = *sequence;
+	return 0;
+}
+
 static int end_sequence(struct state *s)
 {
-	struct kp_lineprog *l = s->lines;
 	int r = add_row(s);
+	struct sequence sequence = { .first = s->first, .count = s->lines->count - s->first };
 
-	for (size_t i = s->first; r == 0 && i + 1 < l->count; i++) {
-		struct kp_range range = { .start = l->row[i].address,
-					  .end = l->row[i + 1].address,
+	if (r == 0)
+		sequence.start = s->lines->row[s->first].address;
+	if (r == 0 && kp_elf_file_is_text(s->module, sequence.start))
+		r = add_sequence(s, &sequence);
+	s->first = s->lines->count;
+	s->row = (struct kp_line_row){ .file = 1, .line = 1 };
+	return r;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct sequence *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static int index_rows(struct state *s, const struct sequence *sequence)
+{
+	const struct kp_line_row *row = s->lines->row;
+	int r = 0;
+
+	for (size_t i = sequence->first; r == 0 && i + 1 < sequence->first + sequence->count; i++) {
+		struct kp_range range = { .start = row[i].address,
+					  .end = row[i + 1].address,
 					  .rank = (uint32_t)i,
 					  .value = (uint32_t)i };
 
-		if (!kp_elf_file_is_text(s->module, l->row[s->first].address))
-			break;
-		r = kp_rangemap_add(&l->map, &range, s->err);
+		r = kp_rangemap_add(&s->lines->map, &range, s->err);
 	}
-	s->first = l->count;
-	s->row = (struct kp_line_row){ .file = 1, .line = 1 };
 	return r;
+}
+
+/* Of several from one address on, the first one: it is of the function that the others became. */
+static int index_sequences(struct state *s)
+{
+	int r = 0;
+
+	if (s->count)
+		qsort(s->sequence, s->count, sizeof(*s->sequence), compare);
+	for (size_t i = 0; r == 0 && i < s->count; i++)
+		if (i == 0 || s->sequence[i].start != s->sequence[i - 1].start)
+			r = index_rows(s, &s->sequence[i]);
+	return r < 0 ? r : kp_rangemap_finish(&s->lines->map, s->err);
 }
 
 /* ---- opcodes ---- */
@@ -286,7 +340,8 @@ int kp_lineprog_read(Dwarf_Die *cu, const struct kp_elf_file *module, struct kp_
 		return kp_fail_nomem(err);
 	r = run(&s, &reader);
 	if (r == 0)
-		r = kp_rangemap_finish(&s.lines->map, err);
+		r = index_sequences(&s);
+	free(s.sequence);
 	if (r < 0) {
 		kp_lineprog_destroy(s.lines);
 		return r;

@@ -2,7 +2,8 @@
  * The line number program of one unit, read by ourselves: libdw gives its rows sorted by address and
  * does not say which sequence a row is of. Functions that the linker dropped leave their sequences
  * at address 0 (or just below it), and a large one reaches to where the text is: between the rows of
- * the functions that are there.
+ * the functions that are there. Functions that it found equal and made one leave one sequence each,
+ * all at the same addresses.
  */
 #pragma once
 
@@ -22,7 +23,7 @@ struct kp_line_row {
 struct kp_lineprog;
 
 /*
- * Takes the sequences that begin in the module's text. Damage ends the reading early, and *ret may
+ * Takes the sequences that begin in the module's text, of several from one address on the first. Damage ends the reading early, and *ret may
  * be NULL: there is none, or of a kind that is not known (more than one operation at an address).
  * < 0 only when out of memory.
  */

@@ -162,26 +162,41 @@ static Dwarf_Line *row_before(const struct kp_unit *unit, uint64_t address)
 	return low ? dwarf_onesrcline(unit->lines, low - 1) : NULL;
 }
 
-/*
- * True if what was dropped and lies in front of the text reaches into it: the last row before does
- * not end its sequence.
- */
-static bool are_mixed_up(const struct kp_unit *unit, const struct kp_elf_file *module)
+/* What was dropped and lies in front of the text reaches into it: its end is not before. */
+static bool reaches_into_text(const struct kp_unit *unit, const struct kp_elf_file *module)
 {
-	Dwarf_Line *row = unit->lines && module->text.count
-				  ? row_before(unit, module->text.range[0].start)
-				  : NULL;
+	Dwarf_Line *row = module->text.count ? row_before(unit, module->text.range[0].start) : NULL;
 	bool end;
 
 	return row && dwarf_lineendsequence(row, &end) == 0 && !end;
+}
+
+/* Two sequences end at one address: functions that the linker has made one. */
+static bool are_folded(const struct kp_unit *unit, const struct kp_elf_file *module)
+{
+	Dwarf_Addr at = 0, last_at = 0;
+	bool end, last_end = false;
+
+	for (size_t i = 0; i < unit->line_count; i++) {
+		Dwarf_Line *row = dwarf_onesrcline(unit->lines, i);
+
+		if (dwarf_lineendsequence(row, &end) != 0 || (end && dwarf_lineaddr(row, &at) != 0))
+			return false;
+		if (end && last_end && at == last_at && kp_elf_file_is_text(module, at - 1))
+			return true;
+		last_at = end ? at : 0;
+		last_end = end;
+	}
+	return false;
 }
 
 static int load_lines(struct kp_unit *unit, const struct kp_elf_file *module, struct kp_err *err)
 {
 	if (dwarf_getsrclines(&unit->cu, &unit->lines, &unit->line_count) != 0)
 		unit->lines = NULL;
-	return are_mixed_up(unit, module) ? kp_lineprog_read(&unit->cu, module, &unit->program, err)
-					  : 0;
+	if (unit->lines && (reaches_into_text(unit, module) || are_folded(unit, module)))
+		return kp_lineprog_read(&unit->cu, module, &unit->program, err);
+	return 0;
 }
 
 int kp_unit_load(struct kp_unit *unit, Dwarf_Die *root, const struct kp_elf_file *module,

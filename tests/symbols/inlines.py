@@ -176,6 +176,43 @@ def lines_of_a_large_function_that_was_dropped_are_not_taken(at):
         agrees_with_llvm(path, range(start, start + 9))
 
 
+TWINS = """
+int sink(int);
+__attribute__((noinline)) int first_twin(int n)
+{
+	n = sink(n + 3); /* line 5 */
+	return n * 7; /* line 6 */
+}
+__attribute__((noinline)) int second_twin(int n)
+{
+	n = sink(n + 3);
+	return n * 7;
+}
+__attribute__((noinline)) int sink(int n) { __asm__ volatile("" : "+r"(n)); return n ^ 5; }
+int (*volatile table[])(int) = { first_twin, second_twin };
+"""
+
+
+@case
+def functions_that_the_linker_made_one_have_the_lines_of_the_one_that_is_named(at):
+    """lld and gold, --icf: the name of one with the lines of the other."""
+    need("ld.lld")
+    for compiler in ("gcc", "clang"):
+        need(compiler)
+        (at / "twins.c").write_text(TWINS)
+        run(
+            compiler, "-O1", "-g", "-fPIC", "-shared", "-nostdlib", "-ffunction-sections", "-fvisibility=hidden", "-fuse-ld=lld",
+            "-Wl,--icf=all", at / "twins.c", "-o", at / "lib.so",
+        )
+        start = symbols(at / "lib.so")["first_twin"]
+        assert symbols(at / "lib.so")["second_twin"] == start, "they were not made one"
+        got = answers(at / "lib.so", range(start, start + 12))
+        lines = {"first_twin": range(3, 8), "second_twin": range(8, 13)}
+        for address, (frame,) in got.items():
+            assert frame.line in lines[frame.name], f"{address:#x}: {frame}"
+        assert len({f[0].line for f in got.values()}) > 1, got
+
+
 @case
 def damaged_line_programs_are_harmless(at):
     """Each byte of the header, and some behind it, in turn."""
