@@ -74,6 +74,7 @@ static void serve(const char *fixture, const char *as)
 
 	snprintf(name, sizeof(name), "answers/%s", as);
 	fixture_copy(&f, in_dir(name));
+	free(f.bytes);
 }
 
 /* Asks for one address of a module that is in some samples of a thousand. */
@@ -106,10 +107,12 @@ static struct kp_frames ask_fixture(struct question *q, const char *name, uint64
 {
 	struct fixture whole = fixture_open("inline-dwarf5.so"), f = fixture_open(name);
 	struct kp_module_file file = { .path = in_dir("lone.so"), .fd = -1 };
+	uint64_t at = fixture_offset(&whole, fixture_value(&whole, "at_innermost"));
 
 	fixture_copy(&f, file.path);
-	return ask(q, &file, fixture_offset(&whole, fixture_value(&whole, "at_innermost")),
-		   samples);
+	free(whole.bytes);
+	free(f.bytes);
+	return ask(q, &file, at, samples);
 }
 
 Test(fetch, gives_names_to_a_stripped_file)
@@ -190,6 +193,7 @@ Test(fetch, asks_for_a_file_that_is_not_here_and_then_for_its_debug_information)
 	cr_assert_str_eq(asked(), "executable " FIXTURE_ID "\ndebuginfo " FIXTURE_ID "\n");
 	cr_assert_eq(frames.count, 3);
 	kp_symbolizer_destroy(q.symbolizer);
+	free(whole.bytes);
 	end();
 }
 
