@@ -53,7 +53,8 @@ static void take(const char *piece, size_t len, void *ctx)
 		d->text = grown;
 		d->capacity = capacity;
 	}
-	memcpy(d->text + d->len, piece, len);
+	if (len)
+		memcpy(d->text + d->len, piece, len);
 	d->len += len;
 	d->text[d->len] = '\0';
 }

@@ -127,8 +127,9 @@ static bool place(const struct kp_elf_file *file, const GElf_Sym *sym, GElf_Word
 	if (number == SHN_UNDEF || (sym->st_shndx != SHN_XINDEX && number >= SHN_LORESERVE) ||
 	    !gelf_getshdr(elf_getscn(file->elf, number), &shdr))
 		return false;
-	if (!(shdr.sh_flags & SHF_EXECINSTR) || shdr.sh_addr > UINT64_MAX - shdr.sh_size ||
-	    sym->st_value < shdr.sh_addr || sym->st_value - shdr.sh_addr >= shdr.sh_size)
+	if (!(shdr.sh_flags & SHF_EXECINSTR) || !(shdr.sh_flags & SHF_ALLOC) ||
+	    shdr.sh_addr > UINT64_MAX - shdr.sh_size || sym->st_value < shdr.sh_addr ||
+	    sym->st_value - shdr.sh_addr >= shdr.sh_size)
 		return false;
 	c->section_end = shdr.sh_addr + shdr.sh_size;
 	left = c->section_end - sym->st_value;

@@ -105,6 +105,12 @@ def what_is_no_code_gives_no_name(at):
 
 
 @case
+def section_that_is_not_loaded_has_no_code(at):
+    path = elf.write(at / "p", [Symbol("left_over", BASE + 0x500, 0x10, section=2)], (SECTIONS[0], (".old", BASE + 0x400, 0x400, "-")))
+    expect(path, {BASE + 0x508: None})
+
+
+@case
 def symbol_outside_its_section_is_left_out(at):
     path = elf.write(at / "p", [Symbol("liar", BASE + 0x500, 0x10, section=1), Symbol("lost", BASE + 0x100, 0x10, section=900)], SECTIONS)
     expect(path, {BASE + 0x508: None, BASE + 0x108: None})

@@ -31,7 +31,8 @@ def string_table(names):
 
 def write(path, symbols, sections=((".text", 0x401000, 0x1000, "x"),)):
     """
-    A program of sections (name, address, size, "x" if it has code), each in a segment of its own,
+    A program of sections (name, address, size, "x": code, "": data, "-": marked as code but
+    not loaded), each in a segment of its own,
     and a symbol table. A symbol may have a number in place of a name: where that is in the string
     table of all the other names, so that names can share bytes.
     """
@@ -42,7 +43,7 @@ def write(path, symbols, sections=((".text", 0x401000, 0x1000, "x"),)):
     for name, address, size, flags in sections:
         offset = -(-len(out) // PAGE) * PAGE + address % PAGE
         out += bytes(offset - len(out)) + b"\xcc" * size
-        headers.append(struct.pack("<IIQQQQIIQQ", at[name.encode()], 1, 6 if flags else 2, address, offset, size, 0, 0, 16, 0))
+        headers.append(struct.pack("<IIQQQQIIQQ", at[name.encode()], 1, {"x": 6, "": 2, "-": 4}[flags], address, offset, size, 0, 0, 16, 0))
         loads.append(struct.pack("<IIQQQQQQ", PT_LOAD, 5 if flags else 4, offset, address, address, size, size, PAGE))
     strings, name_at = string_table([s.name for s in symbols if isinstance(s.name, bytes)])
     table = Symbol("", 0, 0, 0, 0, None).packed(0)
