@@ -3,14 +3,16 @@
  * beside other tools. bench-symbols MODULE [CACHE] <addresses, hexadecimal, one a line: the function and
  * FILE:LINE of each frame, innermost first, and an empty line, as llvm-symbolizer prints them.
  * Last on stderr: seconds that the look-ups took, without reading and printing, and the most memory
- * that this process and its children had, these as if all had had it at once.
+ * that this process and its workers can have had: as if each had had as much as the largest.
  */
 #include "common/cleanup.h"
 #include "daemon/symbol/answer_cache.h"
+#include "daemon/symbol/crew.h"
 #include "daemon/symbol/elffile.h"
 #include "daemon/symbol/symbolizer.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,13 +125,23 @@ static void resolve(const char *path, const char *cache_base, const struct place
 			kp_symbolizer_note(symbolizer, request.module));
 }
 
+/* At most: as many as the symbolizer starts. */
+static long workers(void)
+{
+	cpu_set_t cpus;
+	long count = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+
+	return count < (long)KP_CREW_MAX ? count : (long)KP_CREW_MAX;
+}
+
 static void say_figures(double seconds)
 {
 	struct rusage own, children;
 
 	getrusage(RUSAGE_SELF, &own);
 	getrusage(RUSAGE_CHILDREN, &children);
-	fprintf(stderr, "seconds=%.4f peak_kib=%ld\n", seconds, own.ru_maxrss + children.ru_maxrss);
+	fprintf(stderr, "seconds=%.4f peak_kib=%ld\n", seconds,
+		own.ru_maxrss + workers() * children.ru_maxrss);
 }
 
 int main(int argc, char **argv)
