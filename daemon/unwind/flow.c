@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 
-#define CODE_MAX (UINT32_C(16) << 20)
+#define CODE_MAX (UINT32_C(32) << 20)
 #define PASSES_MAX 24 /* real code takes five; what takes more is not believed */
 #define ROUNDS_MAX 32 /* of candidates in a pass */
 #define POINTED_ALIGN 16 /* what compilers align functions to, and labels mostly not */
@@ -95,6 +95,21 @@ void kp_flow_add_function(struct kp_flow *flow, uint64_t address, enum kp_flow_f
 	mark->candidate |= how == KP_FLOW_POINTED;
 	mark->started |= how == KP_FLOW_STARTED;
 	mark->part |= how == KP_FLOW_PART;
+}
+
+void kp_flow_add_endless(struct kp_flow *flow, uint64_t address)
+{
+	struct kp_flow_mark *mark;
+	struct kp_flow_callee *outside;
+
+	if (!make_marks(flow))
+		return;
+	mark = kp_flow_mark_at(flow, address);
+	outside = mark ? NULL : kp_flow_find_outside(flow, address);
+	if (mark)
+		mark->never_returns = true;
+	else if (outside)
+		outside->never_returns = true;
 }
 
 /* All that a pass has found out. */

@@ -26,7 +26,7 @@ static inline void kp_flow_destroyp(struct kp_flow **flow)
 
 /*
  * Code in [start, end) that is to be read; ranges ascend and do not overlap. What the file does not
- * have of it, and what is too much (16 MiB in all), is passed over. 0 or -KP_ENOMEM, without words.
+ * have of it, and what is too much (32 MiB in all), is passed over. 0 or -KP_ENOMEM, without words.
  */
 int kp_flow_add_range(struct kp_flow *flow, uint64_t start, uint64_t end);
 
@@ -41,6 +41,9 @@ enum kp_flow_function {
 
 /* A function begins at address; one that is in no range is passed over. */
 void kp_flow_add_function(struct kp_flow *flow, uint64_t address, enum kp_flow_function how);
+
+/* Calls of the code at address do not return. It need not be in a range. */
+void kp_flow_add_endless(struct kp_flow *flow, uint64_t address);
 
 /* 0 or -KP_ENOMEM. */
 int kp_flow_run(struct kp_flow *flow);

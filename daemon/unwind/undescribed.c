@@ -11,6 +11,15 @@
 #define SECTIONS_MAX 256 /* executable ones; linkers make five */
 /* Between functions there is padding: less than this is not looked at. */
 #define RANGE_MIN 16
+#define IMPORTS_MAX 64
+/* Less code than this calls hardly any of them: not worth reading all relocations. */
+#define IMPORTS_CODE_MIN 4096
+
+/* Words that are filled with addresses of functions that do not return. */
+struct imports {
+	uint64_t slot[IMPORTS_MAX]; /* ascending */
+	size_t count;
+};
 
 static int compare(const void *a, const void *b)
 {
@@ -118,6 +127,132 @@ static void add_start(struct kp_flow *flow, const struct kp_image *image)
 		kp_flow_add_function(flow, image->entry, KP_FLOW_STARTED);
 }
 
+/* Functions of libraries that do not return; of C++'s, those that compilers call by themselves. */
+static bool is_endless(const char *name, size_t length)
+{
+	static const char *const names[] = {
+		"abort",
+		"exit",
+		"_exit",
+		"_Exit",
+		"quick_exit",
+		"pthread_exit",
+		"longjmp",
+		"_longjmp",
+		"siglongjmp",
+		"__longjmp_chk",
+		"__stack_chk_fail",
+		"__chk_fail",
+		"__assert_fail",
+		"err",
+		"errx",
+		"verr",
+		"verrx",
+		"__cxa_throw",
+		"__cxa_rethrow",
+		"__cxa_bad_cast",
+		"_Unwind_Resume",
+		"_ZSt9terminatev",
+		"__cxa_bad_typeid",
+		"__cxa_throw_bad_array_new_length",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0)
+			return true;
+	/* std::__throw_... */
+	return length > 4 && memcmp(name, "_ZSt", 4) == 0 && memmem(name, length, "__throw_", 8);
+}
+
+/* Whether the word at slot is filled with the address of such a function when it is loaded. */
+static bool is_endless_slot(const struct imports *imports, uint64_t slot)
+{
+	size_t low = 0, high = imports->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (imports->slot[middle] < slot)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < imports->count && imports->slot[low] == slot;
+}
+
+static void add_imports(struct imports *imports, const struct kp_image *image, const char *table)
+{
+	struct kp_image_part relocations, symbols, names;
+	Elf64_Rela rela;
+	Elf64_Sym symbol;
+
+	if (!kp_image_section(image, table, &relocations) || relocations.compressed ||
+	    !kp_image_section(image, ".dynsym", &symbols) ||
+	    !kp_image_section(image, ".dynstr", &names))
+		return;
+	for (size_t at = 0; relocations.size - at >= sizeof(rela); at += sizeof(rela)) {
+		const char *name;
+		uint64_t n;
+
+		memcpy(&rela, relocations.data + at, sizeof(rela));
+		n = ELF64_R_SYM(rela.r_info);
+		if ((ELF64_R_TYPE(rela.r_info) != R_X86_64_JUMP_SLOT &&
+		     ELF64_R_TYPE(rela.r_info) != R_X86_64_GLOB_DAT) ||
+		    n >= symbols.size / sizeof(symbol) || imports->count == IMPORTS_MAX)
+			continue;
+		memcpy(&symbol, symbols.data + n * sizeof(symbol), sizeof(symbol));
+		if (symbol.st_name >= names.size)
+			continue;
+		name = (const char *)names.data + symbol.st_name;
+		if (is_endless(name, strnlen(name, names.size - symbol.st_name)))
+			imports->slot[imports->count++] = rela.r_offset;
+	}
+}
+
+/* Entries of a PLT whose jump goes by such a word. */
+static void add_endless(struct kp_flow *flow, const struct kp_image *image, const char *section,
+			size_t entry_size, const struct imports *imports)
+{
+	static const uint8_t jump[] = { 0xff, 0x25 }; /* jmp *distance(%rip) */
+	struct kp_image_part plt;
+
+	if (!kp_image_section(image, section, &plt) || plt.compressed)
+		return;
+	for (size_t at = 0; plt.size - at >= entry_size; at += entry_size)
+		for (size_t i = 0; i + sizeof(jump) + 4 <= entry_size; i++) {
+			const uint8_t *code = plt.data + at + i;
+			int32_t distance;
+
+			if (memcmp(code, jump, sizeof(jump)) != 0)
+				continue;
+			memcpy(&distance, code + sizeof(jump), sizeof(distance));
+			if (is_endless_slot(imports, plt.address + at + i + sizeof(jump) + 4 +
+							     (uint64_t)(int64_t)distance))
+				kp_flow_add_endless(flow, plt.address + at);
+			break;
+		}
+}
+
+static int compare_slots(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* What of other modules does not return. Their own code is not looked at. */
+static void add_other_modules(struct kp_flow *flow, const struct kp_image *image)
+{
+	struct imports imports = { .count = 0 };
+
+	add_imports(&imports, image, ".rela.plt");
+	add_imports(&imports, image, ".rela.dyn");
+	qsort(imports.slot, imports.count, sizeof(*imports.slot), compare_slots);
+	add_endless(flow, image, ".plt", 16, &imports);
+	add_endless(flow, image, ".plt.sec", 16, &imports);
+	add_endless(flow, image, ".plt.got", 8, &imports);
+}
+
 static int read_code(const struct kp_entries *entries, struct kp_flow *flow)
 {
 	struct kp_image_part section[SECTIONS_MAX];
@@ -132,6 +267,8 @@ static int read_code(const struct kp_entries *entries, struct kp_flow *flow)
 	add_start(flow, entries->image);
 	add_symbols(flow, entries->image, ".symtab", ".strtab");
 	add_symbols(flow, entries->image, ".dynsym", ".dynstr");
+	if (bytes >= IMPORTS_CODE_MIN)
+		add_other_modules(flow, entries->image);
 	return kp_flow_run(flow);
 }
 
