@@ -291,6 +291,7 @@ Test(answer_cache, is_asked_before_the_file_is_read)
 	assert_name(cache, path, offset, "f");
 	assert_name(NULL, path, offset, "plain_function");
 	end(cache);
+	free(f.bytes);
 }
 
 Test(answer_cache, does_not_outlive_a_change_of_the_file)
@@ -312,6 +313,7 @@ Test(answer_cache, does_not_outlive_a_change_of_the_file)
 	cr_assert_neq(source.variant, after.variant);
 	assert_name(cache, path, offset, "plain_function");
 	end(cache);
+	free(f.bytes);
 }
 
 Test(answer_cache, keeps_nothing_of_files_that_anybody_may_write)
@@ -332,6 +334,7 @@ Test(answer_cache, keeps_nothing_of_files_that_anybody_may_write)
 	entry_path(entry);
 	cr_assert_neq(entry[0], '\0');
 	end(cache);
+	free(f.bytes);
 }
 
 Test(answer_cache, keeps_nothing_of_split_units)
@@ -339,4 +342,5 @@ Test(answer_cache, keeps_nothing_of_split_units)
 	struct fixture f = fixture_open("inline-split-kept.so");
 
 	cr_assert_eq(source_of(f.path).build_id_len, 0);
+	free(f.bytes);
 }
