@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Counts the tests of one or more meson build directories.
 
-Names those that failed or were skipped, and ends with "N passed, N failed, N skipped". Exits 1 when
-one failed, when none ran, or when a directory has no results at all.
+Names those that failed, were skipped or did not run although they were asked for (meson-logs/asked.txt,
+what meson test --list prints), and ends with "N passed, N failed, N skipped". Exits 1 when one failed
+or did not run, when none ran, or when a directory has no results at all.
 """
 import json
 import pathlib
@@ -19,7 +20,18 @@ def results(build):
         return [("no results", "ERROR")]
     with log.open() as lines:
         tests = [json.loads(line) for line in lines]
-    return [(test["name"], test["result"]) for test in tests]
+    return [(test["name"], test["result"]) for test in tests] + missing(build, tests)
+
+
+def missing(build, tests):
+    """Those that were asked for and have no result."""
+    asked = pathlib.Path(build) / "meson-logs" / "asked.txt"
+    if not asked.exists():
+        return []
+    # "kitprof:unit / name"; a result's name is the same.
+    names = [line.rstrip("\n").lstrip() for line in asked.read_text().splitlines() if " / " in line]
+    ran = {test["name"].strip() for test in tests}
+    return [(name, "did not run") for name in names if name.strip() not in ran]
 
 
 def main(builds):

@@ -50,7 +50,7 @@ begin() {
 }
 
 # What a target that ends, stands or is another program just then may be refused for.
-excuse='no such process|has ended|is gone|ended before|cannot be stopped now|does not stop|does not come to run|zombie|exit'
+excuse='no such process|has ended|is ending|is gone|ended before|cannot be stopped now|does not stop|does not come to run|zombie|exit'
 
 # over NAME: its window has ended; how?
 over() {

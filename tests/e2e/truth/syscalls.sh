@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # With --syscalls the system call that a thread is in is a frame, and no frame more otherwise.
 . "$(dirname "$0")/truth.sh"
 need_tool dd
