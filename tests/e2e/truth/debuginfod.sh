@@ -29,8 +29,9 @@ answers() {
 	python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1] + "/metrics", timeout=2)' "$1" 2>/dev/null
 }
 
+# knows URL KIND: whether the server has found that file of the program by now.
 knows() {
-	python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=2)' "$1/buildid/$id/debuginfo" 2>/dev/null
+	python3 -c 'import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=2)' "$1/buildid/$id/$2" 2>/dev/null
 }
 
 # serve OPTIONS...: Debian's server over served/; its address is in $url.
@@ -70,7 +71,7 @@ requests() {
 case $1 in
 fetched)
 	serve
-	until_true 20 knows "$url" || fail "the server does not find the file: $(tail server.log)"
+	until_true 20 knows "$url" debuginfo || fail "the server does not find the file: $(tail server.log)"
 	before=$(requests)
 	# Nothing is asked for without the option.
 	report
@@ -105,7 +106,8 @@ fetched)
 	mv program elsewhere
 	end_quietly "$pid"
 	serve
-	until_true 20 knows "$url" || fail "the server does not find the file: $(tail server.log)"
+	until_true 20 knows "$url" debuginfo || fail "the server does not find the file: $(tail server.log)"
+	until_true 20 knows "$url" executable || fail "the server does not find the program: $(tail server.log)"
 	report --debuginfod
 	has err.log "fetched file $work/program: .* from $url\$"
 	has err.log "fetched debug information of $work/program: .* from $url\$"
