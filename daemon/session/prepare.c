@@ -2,20 +2,19 @@
 #include "daemon/session/prepare.h"
 
 #include "common/cleanup.h"
+#include "daemon/linux/interpreter.h"
 #include "daemon/linux/maps.h"
 #include "daemon/session/agent_tables.h"
 #include "daemon/unwind/build.h"
 #include "proto/shm.h"
 #include "proto/tables.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define PHDRS_MAX 64
 #define INTERPRETERS_MAX 4 /* a script's, its program's; the kernel takes no more of them either */
 
 static int build(const void *image, size_t size, const char *name, void **ret, size_t *ret_bytes,
@@ -85,37 +84,6 @@ static int open_program(const char *name)
 	return -1;
 }
 
-/* What the kernel starts instead of a script, or in front of a program; "" if there is nothing. */
-static void read_interpreter(int fd, char *ret, size_t size)
-{
-	char text[2 + PATH_MAX] = "";
-	Elf64_Ehdr ehdr;
-
-	*ret = 0;
-	if (pread(fd, &ehdr, sizeof(ehdr), 0) == sizeof(ehdr) &&
-	    memcmp(ehdr.e_ident, ELFMAG, SELFMAG) == 0 && ehdr.e_ident[EI_CLASS] == ELFCLASS64) {
-		for (unsigned i = 0; i < ehdr.e_phnum && i < PHDRS_MAX; i++) {
-			off_t at = (off_t)(ehdr.e_phoff + i * sizeof(Elf64_Phdr));
-			Elf64_Phdr phdr;
-
-			if (pread(fd, &phdr, sizeof(phdr), at) != sizeof(phdr))
-				return;
-			if (phdr.p_type != PT_INTERP || phdr.p_filesz >= size)
-				continue;
-			if (pread(fd, ret, phdr.p_filesz, (off_t)phdr.p_offset) !=
-			    (ssize_t)phdr.p_filesz)
-				*ret = 0;
-			ret[phdr.p_filesz] = 0;
-			return;
-		}
-	} else if (pread(fd, text, sizeof(text) - 1, 0) > 2 && memcmp(text, "#!", 2) == 0) {
-		char *path = text + 2 + strspn(text + 2, " \t");
-
-		path[strcspn(path, " \t\n")] = 0;
-		snprintf(ret, size, "%s", path);
-	}
-}
-
 static void ask_for(struct kp_store *store, const char *name, unsigned depth)
 {
 	_cleanup_(kp_closep) int fd = open_program(name);
@@ -125,7 +93,7 @@ static void ask_for(struct kp_store *store, const char *name, unsigned depth)
 	if (fd < 0)
 		return;
 	kp_store_file(store, fd, name, build_id, kp_build_id_read(fd, build_id, sizeof(build_id)));
-	read_interpreter(fd, interpreter, sizeof(interpreter));
+	kp_interpreter_read(fd, interpreter, sizeof(interpreter));
 	if (interpreter[0] == '/' && depth < INTERPRETERS_MAX)
 		ask_for(store, interpreter, depth + 1);
 }
