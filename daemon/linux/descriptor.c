@@ -48,6 +48,21 @@ bool kp_descriptor_has_room(unsigned count)
 	return room;
 }
 
+int kp_write_at(int fd, const void *data, uint64_t bytes, uint64_t off)
+{
+	for (uint64_t done = 0; done < bytes;) {
+		ssize_t n =
+			pwrite(fd, (const uint8_t *)data + done, bytes - done, (off_t)(off + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -1;
+		done += (uint64_t)n;
+	}
+	return 0;
+}
+
 static int compare(const void *a, const void *b)
 {
 	const int *x = a, *y = b;

@@ -2,12 +2,11 @@
 #include "daemon/session/agent_tables.h"
 
 #include "common/cleanup.h"
+#include "daemon/linux/descriptor.h"
 #include "daemon/session/attachment.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 void kp_agent_tables_deinit(struct kp_agent_tables *tables)
 {
@@ -130,27 +129,6 @@ static int make_place(struct kp_agent_tables *tables, size_t number)
 }
 
 /*
- * By writing to the file, not to the mapping of it: there lack of memory is an error, here it would
- * be SIGBUS.
- */
-static bool copy_table(const struct kp_shm_map *map, const struct kp_stored *stored, uint64_t off)
-{
-	uint64_t done = 0;
-
-	while (done < stored->bytes) {
-		ssize_t n = pwrite(map->fd, (const uint8_t *)stored->data + done,
-				   stored->bytes - done, (off_t)(map->tables_off + off + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		done += (uint64_t)n;
-	}
-	return true;
-}
-
-/*
  * Offset of the table in the area: where all that share it have it, or where it is put in an area of
  * the target's own, if it is not there yet. 0: there is no room.
  */
@@ -165,7 +143,8 @@ static uint64_t place(struct kp_agent_tables *tables, const struct kp_shm_map *m
 		return 0;
 	if (tables->placed[stored->number])
 		return tables->placed[stored->number];
-	if (stored->bytes > room || !copy_table(map, stored, tables->used))
+	if (stored->bytes > room ||
+	    kp_write_at(map->fd, stored->data, stored->bytes, map->tables_off + tables->used) < 0)
 		return 0;
 	tables->placed[stored->number] = tables->used;
 	tables->used += (stored->bytes + 7) & ~UINT64_C(7);

@@ -1,7 +1,8 @@
 /* One copy of each unwind table for all targets: area.h. Daemon, session loop. */
 #include "daemon/unwind/area.h"
 
-#include <errno.h>
+#include "daemon/linux/descriptor.h"
+
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,30 +49,12 @@ void kp_table_area_deinit(struct kp_table_area *area)
 	*area = (struct kp_table_area){ .fd = -1 };
 }
 
-/*
- * By writing to the file, not to a mapping of it: there lack of memory is an error, here it would be
- * SIGBUS.
- */
-static int write_all(int fd, const uint8_t *data, uint64_t bytes, uint64_t off)
-{
-	for (uint64_t done = 0; done < bytes;) {
-		ssize_t n = pwrite(fd, data + done, bytes - done, (off_t)(off + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -1;
-		done += (uint64_t)n;
-	}
-	return 0;
-}
-
 int kp_table_area_add(struct kp_table_area *area, const void *table, uint64_t bytes,
 		      uint64_t *ret_off)
 {
 	if (bytes > area->room - area->used || area->room - area->used - bytes < 8)
 		return -1;
-	if (write_all(area->fd, table, bytes, area->used) < 0) {
+	if (kp_write_at(area->fd, table, bytes, area->used) < 0) {
 		if (ftruncate(area->fd, (off_t)area->used) != 0)
 			area->used = area->room; /* what is there cannot be told from what is not */
 		return -1;

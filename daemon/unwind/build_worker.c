@@ -182,16 +182,8 @@ static int build_file(const struct bench *bench, const struct kp_build_job *job,
 /* Behind what is there already. */
 static int put_table(struct bench *bench, const void *table, size_t bytes, struct kp_err *err)
 {
-	size_t done = 0;
-
-	while (done < bytes) {
-		ssize_t n = pwrite(bench->memory, (const uint8_t *)table + done, bytes - done,
-				   (off_t)(bench->used + done));
-
-		if (n < 0)
-			return kp_fail_errno(err, "memory for a table");
-		done += (size_t)n;
-	}
+	if (kp_write_at(bench->memory, table, bytes, bench->used) < 0)
+		return kp_fail_errno(err, "memory for a table");
 	bench->used += bytes;
 	return 0;
 }
