@@ -40,11 +40,23 @@ static size_t read_image(const struct kp_module_file *file, uint64_t offset, voi
 	return n;
 }
 
-size_t kp_code_read(const struct kp_module_file *file, const char *sysroot, uint64_t file_offset,
-		    void *ret, size_t n)
+static size_t read_below(const struct kp_module_file *file, const char *root, uint64_t offset,
+			 void *ret, size_t n)
 {
 	_cleanup_(kp_closep) int fd = -1;
 	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s%s", root, file->path) >= (int)sizeof(path))
+		return 0;
+	fd = kp_open_regular(path);
+	return fd >= 0 && is_the_one(file, fd) ? read_at(fd, offset, ret, n) : 0;
+}
+
+/* In the order in which the module itself is looked for (module.c). */
+size_t kp_code_read(const struct kp_module_file *file, const char *sysroot, uint64_t file_offset,
+		    void *ret, size_t n)
+{
+	size_t got = 0;
 
 	if (file->image)
 		return read_image(file, file_offset, ret, n);
@@ -52,9 +64,7 @@ size_t kp_code_read(const struct kp_module_file *file, const char *sysroot, uint
 		return read_at(file->fd, file_offset, ret, n);
 	if (file->path[0] != '/' || (sysroot && !file->build_id_len))
 		return 0;
-	if (snprintf(path, sizeof(path), "%s%s", sysroot ? sysroot : "", file->path) >=
-	    (int)sizeof(path))
-		return 0;
-	fd = kp_open_regular(path);
-	return fd >= 0 && is_the_one(file, fd) ? read_at(fd, file_offset, ret, n) : 0;
+	if (sysroot)
+		got = read_below(file, sysroot, file_offset, ret, n);
+	return got ? got : read_below(file, "", file_offset, ret, n);
 }

@@ -55,7 +55,7 @@ static int find_lack(void *ctx, uint32_t module, uint64_t offset, struct kp_fram
 	struct kp_symbolizer *s = ctx;
 	struct kp_module *m = s->module[module];
 	struct kp_module_lack lack;
-	struct kp_frame *frame;
+	bool lacks;
 	char *text;
 	int r;
 
@@ -63,17 +63,12 @@ static int find_lack(void *ctx, uint32_t module, uint64_t offset, struct kp_fram
 	r = kp_module_find(m, s->sysroot, s->debug_dirs, err);
 	if (r < 0)
 		return r;
-	if (kp_module_lacks(m, &lack) && lack.id_len <= KP_DEBUGINFOD_ID_MAX) {
-		frame = kp_arena_alloc(&s->arena, sizeof(*frame));
-		text = kp_arena_alloc(&s->arena, LACK_TEXT);
-		if (!frame || !text)
-			return kp_fail_nomem(err);
+	lacks = kp_module_lacks(m, &lack) && lack.id_len <= KP_DEBUGINFOD_ID_MAX;
+	text = lacks ? kp_symbolizer_say(s, LACK_TEXT, ret) : NULL;
+	if (text)
 		write_lack(&lack, text);
-		*frame = (struct kp_frame){ .name = text, .system_name = text };
-		*ret = (struct kp_frames){ frame, 1, offset };
-	}
 	kp_module_close(m);
-	return 0;
+	return lacks && !text ? kp_fail_nomem(err) : 0;
 }
 
 static const char *no_note(void *ctx, uint32_t module)

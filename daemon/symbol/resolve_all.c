@@ -64,7 +64,6 @@ static int find_source(void *ctx, uint32_t module, uint64_t offset, struct kp_fr
 	struct kp_symbolizer *s = ctx;
 	struct kp_module *m = s->module[module];
 	struct kp_answer_source source;
-	struct kp_frame *frame;
 	char *text;
 	int r;
 
@@ -76,13 +75,10 @@ static int find_source(void *ctx, uint32_t module, uint64_t offset, struct kp_fr
 	kp_module_close(m);
 	if (source.build_id_len < KP_CACHE_ID_MIN)
 		return 0;
-	frame = kp_arena_alloc(&s->arena, sizeof(*frame));
-	text = kp_arena_alloc(&s->arena, KP_ANSWER_SOURCE_TEXT);
-	if (!frame || !text)
+	text = kp_symbolizer_say(s, KP_ANSWER_SOURCE_TEXT, ret);
+	if (!text)
 		return kp_fail_nomem(err);
 	kp_answer_source_write(&source, text);
-	*frame = (struct kp_frame){ .name = text, .system_name = text };
-	*ret = (struct kp_frames){ frame, 1, offset };
 	return 0;
 }
 

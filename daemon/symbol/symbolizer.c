@@ -147,6 +147,19 @@ int kp_symbolizer_resolve(struct kp_symbolizer *s, uint32_t module, const uint64
 	return r;
 }
 
+char *kp_symbolizer_say(struct kp_symbolizer *s, size_t size, struct kp_frames *ret)
+{
+	struct kp_frame *frame = kp_arena_alloc(&s->arena, sizeof(*frame));
+	char *text = kp_arena_alloc(&s->arena, size);
+
+	if (!frame || !text)
+		return NULL;
+	*frame = (struct kp_frame){ .name = text, .system_name = text };
+	ret->frame = frame;
+	ret->count = 1;
+	return text;
+}
+
 size_t kp_symbolizer_code(const struct kp_symbolizer *s, uint32_t module, uint64_t file_offset,
 			  void *ret, size_t n)
 {

@@ -20,3 +20,9 @@ struct kp_symbolizer {
 	struct kp_kept_answers *kept; /* what was handed out of it */
 	size_t kept_count;
 };
+
+/*
+ * What a worker answers where a module is asked about and not an address: a frame with a text for its
+ * name, size bytes in the arena that the caller fills in. NULL: out of memory.
+ */
+char *kp_symbolizer_say(struct kp_symbolizer *s, size_t size, struct kp_frames *ret);
